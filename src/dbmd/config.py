@@ -1,0 +1,127 @@
+"""The parameters of a fit: one table, checked once, that every face is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from inspect import signature
+from numbers import Integral, Real
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dbmd.registry import load, names
+
+INITS = ("k-means||", "random")
+
+
+@dataclass(frozen=True)
+class Config:
+    """The parameters of :class:`dbmd.DBMD`, by the same names and with the same defaults.
+
+    Making one checks them all; a wrong one gives a ValueError (TypeError) that says which, what is allowed and what came.
+    """
+
+    n_components: int = 8
+    solver: str = "exact"
+    noise: Literal["source", "shared"] | float = "source"
+    alpha: float | ArrayLike = 1.1
+    lam: float = 0.0
+    init: str | ArrayLike = "k-means||"
+    n_init: int = 1
+    max_iter: int = 200
+    tol: float = 1e-4
+    solver_options: Mapping[str, Any] | None = None
+    engine: Any = "local"
+    n_nodes: int | None = None
+    random_state: Any = None
+    warm_start: bool = False
+    verbose: int = 0
+
+    def __post_init__(self) -> None:
+        _check_number("n_components", self.n_components, Integral, "an int >= 1", lambda v: v >= 1)
+        _check_name("solver", self.solver, names("solvers"))
+        if isinstance(self.noise, str):
+            _check_name("noise", self.noise, ("source", "shared"), "or a float > 0, a fixed sigma^2")
+        else:
+            _check_number("noise", self.noise, Real, "'source', 'shared' or a float > 0", lambda v: 0 < v < np.inf)
+        self._check_alpha()
+        _check_number("lam", self.lam, Real, "a float >= 0", lambda v: 0 <= v < np.inf)
+        if isinstance(self.init, str):
+            _check_name("init", self.init, INITS, "or an array of shape (n_components, n_features)")
+        _check_number("n_init", self.n_init, Integral, "an int >= 1", lambda v: v >= 1)
+        _check_number("max_iter", self.max_iter, Integral, "an int >= 1", lambda v: v >= 1)
+        _check_number("tol", self.tol, Real, "a float >= 0", lambda v: 0 <= v < np.inf)
+        self._check_solver_options()
+        if isinstance(self.engine, str):
+            _check_name("engine", self.engine, names("engines"), "or an engine object")
+        elif not hasattr(self.engine, "ask"):
+            raise TypeError(_message("engine", "a name or an object with a method ask", self.engine))
+        if self.n_nodes is not None:
+            _check_number("n_nodes", self.n_nodes, Integral, "None or an int >= 1", lambda v: v >= 1)
+
+    @property
+    def prior(self) -> NDArray[np.float64]:
+        """alpha0 - 1 for each component, shape (n_components,)."""
+        return np.broadcast_to(np.asarray(self.alpha, float), (self.n_components,)) - 1.0
+
+    def start(self, n_features: int) -> NDArray[np.float64] | None:
+        """Return the start W, shape (n_features, n_components), if ``init`` is an array."""
+        if isinstance(self.init, str):
+            return None
+        W = np.array(self.init, dtype=np.float64)
+        expected = (self.n_components, n_features)
+        if W.shape != expected:
+            raise ValueError(
+                f"The 'init' array must have shape (n_components, n_features) = {expected}. Got {W.shape}."
+            )
+        if not np.isfinite(W).all():
+            row, column = np.argwhere(~np.isfinite(W))[0]
+            raise ValueError(
+                f"The 'init' array must be finite. Got {W[row, column]} in row {row}, column {column}."
+            )
+        return W.T
+
+    def _check_alpha(self) -> None:
+        allowed = "a float >= 1 or an array of n_components such floats"
+        try:
+            alpha = np.asarray(self.alpha, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(_message("alpha", allowed, self.alpha)) from None
+        if alpha.shape not in ((), (self.n_components,)):
+            raise ValueError(
+                f"The 'alpha' parameter of DBMD must be {allowed}. "
+                f"Got an array of shape {alpha.shape} with n_components={self.n_components}."
+            )
+        if not (np.isfinite(alpha) & (alpha >= 1.0)).all():
+            raise ValueError(_message("alpha", allowed, self.alpha))
+
+    def _check_solver_options(self) -> None:
+        options = dict(self.solver_options or {})
+        known = [p.name for p in signature(load("solvers", self.solver).solve).parameters.values() if p.kind == p.KEYWORD_ONLY]
+        for name, value in options.items():
+            if name not in known:
+                raise ValueError(
+                    f"Unknown option {name!r} in 'solver_options' for the solver {self.solver!r}. "
+                    f"Known: {', '.join(known)}."
+                )
+            least = 1 if name == "max_rounds" else 0
+            _check_number(f"solver_options[{name!r}]", value, Real, f"a number >= {least}", lambda v, low=least: v >= low)
+
+
+def _check_number(name: str, value: Any, kind: type, allowed: str, holds: Any) -> None:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(_message(name, allowed, value))
+    if not holds(value):
+        raise ValueError(_message(name, allowed, value))
+
+
+def _check_name(name: str, value: Any, known: tuple[str, ...], otherwise: str = "") -> None:
+    if value not in known:
+        listed = "one of " + ", ".join(repr(k) for k in known) + (f", {otherwise}" if otherwise else "")
+        raise ValueError(_message(name, listed, value))
+
+
+def _message(name: str, allowed: str, value: Any) -> str:
+    return f"The {name!r} parameter of DBMD must be {allowed}. Got {value!r}."

@@ -1,0 +1,42 @@
+"""Cutting in-memory data into nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dbmd.data.block import Block, consecutive_rows
+from dbmd.model.node import Node
+
+
+def partition(Xt: Any, sources: NDArray[np.intp] | int, n_nodes: int) -> list[Node]:
+    """Return nodes of consecutive samples, of sizes that differ by at most one; views, not copies.
+
+    Parameters
+    ----------
+    Xt : array or CSR matrix of shape (n, m)
+        The samples.
+    sources : array of int of shape (n,), or an int
+        The source of each sample, or of all.
+    n_nodes : int
+        Number of nodes; no more are made than there are samples.
+
+    Returns
+    -------
+    list of Node
+    """
+    n = Xt.shape[0]
+    edges = np.linspace(0, n, min(n_nodes, max(n, 1)) + 1).astype(int)
+    return [
+        Node(
+            name=f"rows {start} to {stop - 1}",
+            block=Block(
+                consecutive_rows(Xt, int(start), int(stop)),
+                sources if isinstance(sources, int) else sources[start:stop],
+                first_row=int(start),
+            ),
+        )
+        for start, stop in zip(edges[:-1], edges[1:], strict=True)
+    ]

@@ -1,0 +1,97 @@
+"""Counting what travels: an engine around an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Messages between the centre and a node.
+
+    Attributes
+    ----------
+    asks : int
+        Questions.
+    floats_down : int
+        Numbers sent to each node.
+    floats_up : int
+        Numbers received from the node that sent most.
+    """
+
+    asks: int = 0
+    floats_down: int = 0
+    floats_up: int = 0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(
+            self.asks + other.asks, self.floats_down + other.floats_down, self.floats_up + other.floats_up
+        )
+
+    def __sub__(self, other: Traffic) -> Traffic:
+        return Traffic(
+            self.asks - other.asks, self.floats_down - other.floats_down, self.floats_up - other.floats_up
+        )
+
+
+class Metered:
+    """An engine that counts the numbers that another engine sends and receives.
+
+    Parameters
+    ----------
+    engine : Engine
+        The engine that does the work.
+    """
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+        self.traffic = Traffic()  # so far
+        self.last = Traffic()  # of the last question
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return int(self.engine.n_nodes)
+
+    def ask(self, node_function: Callable[..., Any], *broadcast: Any) -> Any:
+        """Run a function at every node and add the replies, counting both ways."""
+        counted = self.engine.ask(partial(_counting, node_function), *broadcast)
+        self.last = Traffic(1, count_floats(broadcast), counted.floats)
+        self.traffic += self.last
+        return counted.reply
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """A reply and its size; of added replies, the largest size."""
+
+    reply: Any
+    floats: int
+
+    def __add__(self, other: _Counted) -> _Counted:
+        return _Counted(self.reply + other.reply, max(self.floats, other.floats))
+
+
+def _counting(node_function: Callable[..., Any], node: Any, *broadcast: Any) -> tuple[Any, _Counted]:
+    node, reply = node_function(node, *broadcast)
+    return node, _Counted(reply, count_floats(reply))
+
+
+def count_floats(message: Any) -> int:
+    """Return how many numbers a message carries."""
+    if isinstance(message, np.ndarray):
+        return int(message.size)
+    if isinstance(message, int | float | np.number):
+        return 1
+    if isinstance(message, dict):
+        return sum(count_floats(value) for value in message.values())
+    if isinstance(message, tuple | list):
+        return sum(count_floats(value) for value in message)
+    if is_dataclass(message):
+        return sum(count_floats(getattr(message, field.name)) for field in fields(message))
+    return 0

@@ -1,0 +1,369 @@
+"""The H-step in numba: many samples side by side, one per lane of the vector unit.
+
+The algorithm is that of :mod:`dbmd.kernels.reference`; this file only lays it out for the machine.
+Every quantity of the solver is an array whose last axis runs over ``LANES`` samples, so that each
+line of the algorithm is one vectorised loop, whatever the rank. A lane is a seat: a sample that has
+converged leaves it, and the next one sits down. No sample waits for a slower neighbour, and none
+sees another: the arithmetic of a lane reads that lane only.
+
+The functions release the GIL and use no thread pool of their own: they are called from several
+Python threads, and are safe in forked workers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from dbmd.kernels._tolerance import MAX_STEPS, tolerances
+
+__all__ = ["solve_h", "sum_log"]
+
+LANES = 128  # 8 to 16 vector registers a loop: enough to hide latency, small enough for the cache
+
+# Contraction to fused multiply-adds is all we ask for: reordering would make a sample's result
+# depend on the compiler's mood, and NaN and infinity must stay what they are.
+_jit = numba.njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
+
+
+def solve_h(
+    Q: NDArray[Any],
+    Bt: NDArray[Any],
+    a: NDArray[Any],
+    Ht0: NDArray[Any] | None = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Return for every row b of Bt the minimiser of 1/2 h'Qh - b'h - sum_k a_k ln h_k on the simplex.
+
+    Parameters
+    ----------
+    Q : array of shape (r, r)
+        W'W, positive semidefinite.
+    Bt : array of shape (n, r), float32 or float64
+        Rows x'W. Its type is the type of the computation.
+    a : array of shape (r,)
+        Weights >= 0 of the logarithms: sigma^2 (alpha0 - 1). Zero is taken to the limit.
+    Ht0 : array of shape (n, r), optional
+        Where to start, rows on the simplex. Without it every sample starts at the centre.
+    out : array of shape (n, r), optional
+        Where to put the result; may be Ht0 itself.
+
+    Returns
+    -------
+    array of shape (n, r)
+        Rows inside the simplex, of the type of Bt.
+    """
+    dtype = Bt.dtype
+    scale, floor, tol = tolerances(Q, dtype)
+    if out is None:
+        out = np.empty(Bt.shape, dtype)
+    _solve(
+        np.ascontiguousarray(Q / scale, dtype),
+        np.ascontiguousarray(Bt),
+        np.maximum(a / scale, floor).astype(dtype),
+        out if Ht0 is None else np.ascontiguousarray(Ht0, dtype),
+        Ht0 is not None,
+        out,
+        dtype.type(1.0 / scale),
+        dtype.type(tol),
+    )
+    return out
+
+
+def sum_log(Ht: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the column sums of ln Ht, shape (r,), in float64."""
+    return _sum_log(np.ascontiguousarray(Ht))  # type: ignore[no-any-return]
+
+
+@_jit
+def _sum_log(Ht: Any) -> Any:
+    n, r = Ht.shape
+    total = np.zeros(r)
+    product = np.ones(r)
+    for i in range(n):
+        for k in range(r):
+            product[k] *= Ht[i, k]
+        # A logarithm costs more than ten products. Entries stay above 1e-17: sixteen of them
+        # stay above 1e-272, inside the range of a float64.
+        if i % 16 == 15 or i == n - 1:
+            for k in range(r):
+                total[k] += np.log(product[k])
+                product[k] = 1.0
+    return total
+
+
+@_jit
+def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, tol: Any) -> None:
+    n, r = Bt.shape
+    dtype = Q.dtype
+    zero, one = dtype.type(0), dtype.type(1)
+    to_boundary = dtype.type(0.99)  # how much of the way to the boundary a step may go
+    short = dtype.type(0.3)  # after a step shorter than this, centre instead of correcting
+    share = one / dtype.type(r)
+
+    h = np.empty((r, LANES), dtype)  # the sample's point on the simplex
+    z = np.empty((r, LANES), dtype)  # multipliers of h >= 0; at the solution h_k z_k = a_k
+    b = np.empty((r, LANES), dtype)
+    g = np.empty((r, LANES), dtype)  # Qh - b
+    inv_h = np.empty((r, LANES), dtype)
+    dh = np.empty((r, LANES), dtype)
+    dz = np.empty((r, LANES), dtype)
+    L = np.empty((r * (r + 1) // 2, LANES), dtype)  # Cholesky factor of Q + diag(z / h), by rows
+    inv_diag = np.empty((r, LANES), dtype)
+    u = np.empty((r, LANES), dtype)  # L^-1 (a / h - g)
+    v = np.empty((r, LANES), dtype)  # L^-1 (correction of the right-hand side)
+    w = np.empty((r, LANES), dtype)  # L^-1 1
+    ww = np.empty(LANES, dtype)
+    nu = np.empty(LANES, dtype)  # multiplier of sum h = 1
+    mu = np.empty(LANES, dtype)  # mean of h z
+    acc = np.empty(LANES, dtype)
+    step = np.empty(LANES, dtype)
+    correct = np.empty(LANES, dtype)  # 1: predictor-corrector step, 0: plain centring step
+    scale = np.ones(LANES, dtype)
+    error = np.full(LANES, -one, dtype)  # of the optimality conditions; negative: ask for a sample
+    steps = np.zeros(LANES, np.int64)
+    row = np.full(LANES, -1, np.int64)
+
+    Q_mean = np.empty(r, dtype)  # Q times the centre of the simplex
+    for k in range(r):
+        total = zero
+        for l in range(r):
+            total += Q[k, l]
+        Q_mean[k] = total * share
+
+    next_row = 0
+    busy = 0
+    while True:
+        # Who has converged leaves; the next sample takes the seat.
+        for j in range(LANES):
+            if not (error[j] <= tol * scale[j] or steps[j] >= MAX_STEPS):
+                continue
+            if row[j] >= 0:
+                total = zero
+                for k in range(r):
+                    total += h[k, j]
+                for k in range(r):
+                    out[row[j], k] = h[k, j] / total
+                row[j] = -1
+                busy -= 1
+            steps[j] = 0
+            step[j] = one
+            if next_row < n:
+                i = next_row
+                next_row += 1
+                busy += 1
+                row[j] = i
+                low = high = Bt[i, 0] * unit
+                for k in range(r):
+                    b[k, j] = Bt[i, k] * unit
+                    low = min(low, b[k, j])
+                    high = max(high, b[k, j])
+                scale[j] = max(one, high - low)
+                if warm:
+                    _sit_warm(Q, a, Ht0, i, j, b, h, z, g)
+                else:
+                    _sit_cold(Q_mean, a, share, j, b, h, z, g)
+            else:
+                # An empty seat computes on, harmlessly: the vector loops know no gaps.
+                scale[j] = zero
+                for k in range(r):
+                    b[k, j] = zero
+                    h[k, j] = share
+                    z[k, j] = one
+                    g[k, j] = Q_mean[k]
+        if busy == 0:
+            return
+
+        # Factor M = Q + diag(z / h) = LL', and solve L u = a / h - g and L w = 1 on the way.
+        for j in range(LANES):
+            mu[j] = zero
+            ww[j] = zero
+            nu[j] = zero
+        for i in range(r):
+            row_i = i * (i + 1) // 2
+            for c in range(i):
+                row_c = c * (c + 1) // 2
+                Q_ic = Q[i, c]
+                for j in range(LANES):
+                    L[row_i + c, j] = Q_ic
+                k = 0
+                while k + 3 < c:  # four at a time: the accumulator is loaded and stored once for all
+                    for j in range(LANES):
+                        L[row_i + c, j] -= (
+                            L[row_i + k, j] * L[row_c + k, j]
+                            + L[row_i + k + 1, j] * L[row_c + k + 1, j]
+                            + L[row_i + k + 2, j] * L[row_c + k + 2, j]
+                            + L[row_i + k + 3, j] * L[row_c + k + 3, j]
+                        )
+                    k += 4
+                while k < c:
+                    for j in range(LANES):
+                        L[row_i + c, j] -= L[row_i + k, j] * L[row_c + k, j]
+                    k += 1
+                for j in range(LANES):
+                    L[row_i + c, j] *= inv_diag[c, j]
+            a_i = a[i]
+            Q_ii = Q[i, i]
+            for j in range(LANES):
+                x = one / h[i, j]
+                inv_h[i, j] = x
+                mu[j] += h[i, j] * z[i, j]
+                L[row_i + i, j] = Q_ii + z[i, j] * x
+                u[i, j] = a_i * x - g[i, j]
+                w[i, j] = one
+            for k in range(i):
+                for j in range(LANES):
+                    x = L[row_i + k, j]
+                    L[row_i + i, j] -= x * x
+                    u[i, j] -= x * u[k, j]
+                    w[i, j] -= x * w[k, j]
+            for j in range(LANES):
+                # Never below what was added to the diagonal: rounding may eat it where Q is singular.
+                x = one / np.sqrt(max(L[row_i + i, j], z[i, j] * inv_h[i, j]))
+                inv_diag[i, j] = x
+                u[i, j] *= x
+                w[i, j] *= x
+                ww[j] += w[i, j] * w[i, j]
+                nu[j] += w[i, j] * u[i, j]
+
+        # Predictor: dh = M^-1 (a / h - g - nu 1), nu such that sum dh = 0.
+        for j in range(LANES):
+            mu[j] *= share
+            ww[j] = one / ww[j]
+            nu[j] *= ww[j]
+        for k in range(r):
+            for j in range(LANES):
+                dh[k, j] = u[k, j] - nu[j] * w[k, j]
+        _back_substitute(L, inv_diag, dh)
+        for j in range(LANES):
+            acc[j] = one
+        for k in range(r):
+            a_k = a[k]
+            for j in range(LANES):
+                e = dh[k, j] * inv_h[k, j]
+                dz[k, j] = a_k * inv_h[k, j] - z[k, j] - z[k, j] * e
+                acc[j] = max(acc[j], max(-e, -dz[k, j] / z[k, j]))
+        for j in range(LANES):
+            acc[j] = one / acc[j]
+            correct[j] = zero
+        for k in range(r):
+            for j in range(LANES):
+                correct[j] += (h[k, j] + acc[j] * dh[k, j]) * (z[k, j] + acc[j] * dz[k, j])
+        # Mehrotra: aim at mu (mu_predicted / mu)^3, and correct for the product dh dz.
+        for j in range(LANES):
+            x = correct[j] * share / mu[j]
+            correct[j] = one if step[j] > short else zero
+            mu[j] *= x * x * x if step[j] > short else short
+            acc[j] = zero
+
+        # Corrector: the same matrix, right-hand side changed by (target - a - dh dz) / h.
+        for i in range(r):
+            row_i = i * (i + 1) // 2
+            a_i = a[i]
+            for j in range(LANES):
+                extra = max(mu[j] - a_i, zero) - correct[j] * dh[i, j] * dz[i, j]
+                dz[i, j] = a_i + extra
+                v[i, j] = extra * inv_h[i, j]
+            for k in range(i):
+                for j in range(LANES):
+                    v[i, j] -= L[row_i + k, j] * v[k, j]
+            for j in range(LANES):
+                v[i, j] *= inv_diag[i, j]
+                acc[j] += w[i, j] * v[i, j]
+        for j in range(LANES):
+            nu[j] += acc[j] * ww[j]
+        for k in range(r):
+            for j in range(LANES):
+                dh[k, j] = u[k, j] + v[k, j] - nu[j] * w[k, j]
+        _back_substitute(L, inv_diag, dh)
+
+        # The longest step that stays inside, the same for h and z so that Qh - b - z + nu 1 = 0 stays true.
+        for j in range(LANES):
+            step[j] = to_boundary
+        for k in range(r):
+            for j in range(LANES):
+                e = dh[k, j] * inv_h[k, j]
+                dz[k, j] = dz[k, j] * inv_h[k, j] - z[k, j] - z[k, j] * e
+                step[j] = max(step[j], max(-e, -dz[k, j] / z[k, j]))
+        for j in range(LANES):
+            step[j] = to_boundary / step[j]
+            error[j] = zero
+            steps[j] += 1
+        for k in range(r):
+            a_k = a[k]
+            for j in range(LANES):
+                h[k, j] += step[j] * dh[k, j]
+                z[k, j] += step[j] * dz[k, j]
+                error[j] = max(error[j], abs(h[k, j] * z[k, j] - a_k))
+        for k in range(r):
+            for j in range(LANES):
+                g[k, j] = -b[k, j]
+            l = 0
+            while l + 1 < r:
+                c0 = Q[k, l]
+                c1 = Q[k, l + 1]
+                for j in range(LANES):
+                    g[k, j] += c0 * h[l, j] + c1 * h[l + 1, j]
+                l += 2
+            if l < r:
+                c0 = Q[k, l]
+                for j in range(LANES):
+                    g[k, j] += c0 * h[l, j]
+            for j in range(LANES):
+                error[j] = max(error[j], abs(g[k, j] - z[k, j] + nu[j]) * share)
+
+
+@_jit
+def _sit_cold(Q_mean: Any, a: Any, share: Any, j: Any, b: Any, h: Any, z: Any, g: Any) -> None:
+    """Start lane j at the centre, with multipliers that make it dual feasible: z = g + nu > 0."""
+    r = h.shape[0]
+    low = Q_mean[0] - b[0, j]
+    mean = Q_mean[0] * 0
+    for k in range(r):
+        h[k, j] = share
+        g[k, j] = Q_mean[k] - b[k, j]
+        low = min(low, g[k, j])
+        mean += g[k, j]
+    lift = h.dtype.type(0.3) * (mean * share - low)
+    for k in range(r):
+        z[k, j] = g[k, j] - low + lift + a[k]
+
+
+@_jit
+def _sit_warm(Q: Any, a: Any, Ht0: Any, i: Any, j: Any, b: Any, h: Any, z: Any, g: Any) -> None:
+    """Start lane j near row i of Ht0, lifted off the boundary so that a zero can become positive again."""
+    r = h.shape[0]
+    one = h.dtype.type(1)
+    lift = h.dtype.type(1e-2)
+    total = one * 0
+    for k in range(r):
+        h[k, j] = max(Ht0[i, k], lift / h.dtype.type(r))
+        total += h[k, j]
+    nu = one * 0
+    for k in range(r):
+        h[k, j] /= total
+    for k in range(r):
+        x = -b[k, j]
+        for l in range(r):
+            x += Q[k, l] * h[l, j]
+        g[k, j] = x
+        nu += a[k] - h[k, j] * x
+    for k in range(r):
+        z[k, j] = max(g[k, j] + nu, max(a[k] / h[k, j], h.dtype.type(1e-3)))
+
+
+@_jit
+def _back_substitute(L: Any, inv_diag: Any, x: Any) -> None:
+    """Solve L' y = x in place, for every lane."""
+    r = x.shape[0]
+    for back in range(r):
+        i = r - 1 - back
+        row_i = i * (i + 1) // 2
+        for j in range(LANES):
+            x[i, j] *= inv_diag[i, j]
+        for k in range(i):
+            for j in range(LANES):
+                x[k, j] -= L[row_i + k, j] * x[i, j]

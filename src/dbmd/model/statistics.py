@@ -1,0 +1,148 @@
+"""What the W-step, the noise step and the objective need from the data. It adds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Sufficient statistics of samples with memberships: sums over the samples, so they add.
+
+    Attributes
+    ----------
+    XHt : array of shape (m, r)
+        X H^T.
+    HHt : array of shape (r, r)
+        H H^T.
+    sq_norm : float
+        ||X||^2.
+    n : int
+        Number of samples.
+    log_prior : float
+        sum_k (alpha0_k - 1) sum_j ln h_kj, the Dirichlet term of the log posterior.
+    """
+
+    XHt: Float
+    HHt: Float
+    sq_norm: float
+    n: int
+    log_prior: float
+
+    def __add__(self, other: Statistics) -> Statistics:
+        return Statistics(
+            self.XHt + other.XHt,
+            self.HHt + other.HHt,
+            self.sq_norm + other.sq_norm,
+            self.n + other.n,
+            self.log_prior + other.log_prior,
+        )
+
+    def squares(self, W: Float) -> float:
+        """Return ||X - W H||^2, at least 0."""
+        value = self.sq_norm - 2.0 * np.vdot(W, self.XHt) + np.vdot(W.T @ W, self.HHt)
+        return max(0.0, float(value))
+
+    def summary(self, W: Float) -> Summary:
+        """Return the few numbers that the centre needs when XHt and HHt stay where they are."""
+        return Summary(self.squares(W), self.n, self.log_prior, self.HHt.sum(axis=1))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the noise step and the objective need of a source. It adds.
+
+    Attributes
+    ----------
+    squares : float
+        ||X - W H||^2 at a given W.
+    n : int
+        Number of samples.
+    log_prior : float
+        The Dirichlet term.
+    sizes : array of shape (r,)
+        Soft sizes of the clusters, sum_j h_kj.
+    """
+
+    squares: float
+    n: int
+    log_prior: float
+    sizes: Float
+
+    def __add__(self, other: Summary) -> Summary:
+        return Summary(
+            self.squares + other.squares,
+            self.n + other.n,
+            self.log_prior + other.log_prior,
+            self.sizes + other.sizes,
+        )
+
+
+class PerSource(dict[int, T], Generic[T]):
+    """Something additive for each source that was met, keyed by the source's number."""
+
+    def __add__(self, other: PerSource[T]) -> PerSource[T]:
+        total = PerSource(self)
+        for source, value in other.items():
+            total[source] = total[source] + value if source in total else value  # type: ignore[operator]
+        return total
+
+    def map(self, function: Callable[[T], Any]) -> PerSource[Any]:
+        """Return function(value) for each source."""
+        return PerSource({source: function(value) for source, value in self.items()})
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """The smooth part of the W-problem (P), or a node's share of it: 1/2 <W A, W> - <B, W>. It adds.
+
+    Attributes
+    ----------
+    A : array of shape (r, r)
+        sum_c HHt_c / sigma_c^2.
+    B : array of shape (m, r)
+        sum_c XHt_c / sigma_c^2.
+    """
+
+    A: Float
+    B: Float
+
+    @classmethod
+    def of(cls, stats: PerSource[Statistics], sigma2: Float) -> Quadratic:
+        """Weigh every source by its precision 1 / sigma_c^2 and add."""
+        weighted = [(1.0 / sigma2[source], s) for source, s in sorted(stats.items())]
+        first = weighted[0][1]
+        A, B = np.zeros_like(first.HHt), np.zeros_like(first.XHt)
+        for weight, s in weighted:
+            A += weight * s.HHt
+            B += weight * s.XHt
+        return cls(A, B)
+
+    @classmethod
+    def zero(cls, m: int, r: int) -> Quadratic:
+        """Return the share of a node without samples."""
+        return cls(np.zeros((r, r)), np.zeros((m, r)))
+
+    def __add__(self, other: Quadratic) -> Quadratic:
+        return Quadratic(self.A + other.A, self.B + other.B)
+
+    def gradient(self, W: Float) -> Float:
+        """Return W A - B, shape (m, r)."""
+        return W @ self.A - self.B
+
+    def value(self, W: Float) -> float:
+        """Return 1/2 <W A, W> - <B, W>."""
+        return float(0.5 * np.vdot(W @ self.A, W) - np.vdot(self.B, W))
+
+    @property
+    def precision(self) -> float:
+        """sum_c n_c / sigma_c^2: the sum over A, for the columns of H sum to one."""
+        return float(self.A.sum())

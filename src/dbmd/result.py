@@ -1,0 +1,92 @@
+"""What a fit returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from dbmd.model.statistics import Float
+
+
+@dataclass(frozen=True)
+class Iteration(Mapping[str, Any]):
+    """One outer iteration: progress bar, log, report and experiments all read this. Also a mapping of its fields.
+
+    Attributes
+    ----------
+    iteration : int
+        From 1.
+    objective : float
+        Negative log posterior after the iteration.
+    seconds : float
+        Time that the iteration took.
+    rounds : int
+        Rounds of the W-step over the nodes.
+    floats_up, floats_down : int
+        Numbers that a node sent and received for the W-step (the largest node): Table 1 of the paper, or
+        for ``exact`` m r + r^2 and three scalars for each source of the node up, m r down.
+    total_floats_up, total_floats_down : int
+        The same for the whole iteration, the H-step and the noise step included.
+    w_change : float
+        Relative change of W in the last round of the W-step.
+    w_converged : bool
+        Whether that was below the solver's tolerance.
+    """
+
+    iteration: int
+    objective: float
+    seconds: float
+    rounds: int
+    floats_up: int
+    floats_down: int
+    total_floats_up: int
+    total_floats_down: int
+    w_change: float
+    w_converged: bool
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self:
+            return getattr(self, name)
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return any(field.name == name for field in fields(self))
+
+    def __iter__(self) -> Iterator[str]:
+        return (field.name for field in fields(self))
+
+    def __len__(self) -> int:
+        return len(fields(self))
+
+    def asdict(self) -> dict[str, Any]:
+        """Return a plain dictionary."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of a fit.
+
+    Attributes
+    ----------
+    W : array of shape (m, r)
+        The basis.
+    sigma2 : array of shape (n_sources,)
+        The noise levels.
+    sizes : array of shape (r,)
+        Soft sizes of the clusters, sum_j h_kj.
+    objective : float
+        At W, sigma2 and the memberships that belong to them.
+    history : list of Iteration
+        One for each iteration.
+    converged : bool
+        Whether the last decrease was below the tolerance.
+    """
+
+    W: Float
+    sigma2: Float
+    sizes: Float
+    objective: float
+    history: list[Iteration]
+    converged: bool

@@ -1,0 +1,28 @@
+"""What a solver returns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dbmd.model.statistics import Float
+
+
+class WStep(NamedTuple):
+    """The result of a W-step.
+
+    Attributes
+    ----------
+    W : array of shape (m, r)
+        The minimiser of (P), as far as it was found.
+    rounds : int
+        Rounds over the nodes.
+    change : float
+        Relative change of W in the last round.
+    converged : bool
+        Whether the change came below the tolerance.
+    """
+
+    W: Float
+    rounds: int
+    change: float
+    converged: bool

@@ -1,0 +1,89 @@
+"""Consensus ADMM over the nodes: Algorithm 2 of the paper, with errata 8 and 14.
+
+A round: W goes down (m r floats), W_i R_i - U_i comes up (m r floats).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dbmd.model.lasso import soft
+from dbmd.model.node import Node
+from dbmd.model.problem import Problem
+from dbmd.model.statistics import Float
+from dbmd.solvers._step import WStep
+
+GATHERS = False
+
+# Penalty in units of the cluster sizes, between the geometric mean of the extreme eigenvalues of crisp
+# memberships (1) and of soft ones (some hundredths).
+AUTO_RHO = 0.2
+
+
+def local_step(node: Node, W: Float, *, R: Float, problem: Problem, first: bool) -> tuple[Node, Float]:
+    """Node: update its dual U_i and its own W_i, and send W_i R_i - U_i, shape (m, r).
+
+        U_i = U_i + (W - W_i) R_i               (at first the gradient of f_i at W, its value at a solution)
+        W_i = (B_i + U_i + W R_i) (A_i + R_i)^-1
+    """
+    assert node.quadratic is not None
+    f = node.quadratic
+    R_i = R * problem.share(f)
+    if first or node.memory is None:  # a lost dual restarts where it would end
+        U = f.gradient(W)
+    else:
+        W_i, U = node.memory
+        U = U + (W - W_i) * R_i
+    W_i = np.linalg.solve(f.A + np.diag(R_i), (f.B + U + W * R_i).T).T
+    return replace(node, memory=(W_i, U)), W_i * R_i - U
+
+
+def solve(
+    W: Float,
+    ask: Callable[..., Any],
+    problem: Problem,
+    *,
+    rho: float | None = None,
+    tol: float = 1e-9,
+    max_rounds: int = 1000,
+) -> WStep:
+    """Return the minimiser of (P) by the alternating direction method of multipliers.
+
+        W = soft( sum_i (W_i R_i - U_i) / R, lam / R ),     R = sum_i R_i
+
+    The node penalties R_i are shares of R by precision: R = rho S is the paper's method with the weights 1 / sigma_c^2,
+    where a node is a source. Without rho, R is a part of the metric, so that every cluster has a penalty on its scale.
+
+    Parameters
+    ----------
+    W : array of shape (m, r)
+        Where to start.
+    ask : callable
+        Runs a function at every node and adds the replies.
+    problem : Problem
+        What the centre knows of (P).
+    rho : float, optional
+        The paper's fixed penalty, on the scale of H_c H_c'. Chosen automatically if not given.
+    tol : float
+        Stop when W changes less than this, relatively.
+    max_rounds : int
+        Stop after so many rounds.
+
+    Returns
+    -------
+    WStep
+    """
+    R = AUTO_RHO * problem.metric if rho is None else np.full(W.shape[1], rho * problem.S)
+    change = np.inf
+    for k in range(1, max_rounds + 1):
+        total = ask(partial(local_step, R=R, problem=problem, first=k == 1), W)
+        W, before = soft(total / R, problem.lam / R), W
+        change = problem.change(W, before)
+        if change <= tol:
+            return WStep(W, k, change, True)
+    return WStep(W, max_rounds, change, False)

@@ -1,0 +1,124 @@
+"""One pass over a node's block: memberships given W, and the statistics that follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dbmd.data.block import Block, Chunk, squared_norms
+from dbmd.model.node import Node
+from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary
+from dbmd.registry import load
+
+
+@dataclass(frozen=True)
+class HStep:
+    """The H-step for a given W: everything but the samples.
+
+    The memberships sum to one, so x - W h = (x - c) - (W - c 1')h for any c. With the mean of the columns of W
+    for c, Q and b lose the part that is common to all components, which on raw data is most of them.
+
+    Attributes
+    ----------
+    W_centred : array of shape (m, r), of the type of the data
+        W - c 1'.
+    offset : array of shape (r,)
+        (W - c 1')'c, to be taken off x'(W - c 1').
+    Q : array of shape (r, r)
+        Gram matrix of W - c 1'.
+    prior : array of shape (r,)
+        alpha0 - 1.
+    sigma2 : array of shape (n_sources,)
+        Noise of each source.
+    kernel : module
+        See :mod:`dbmd.kernels`.
+    """
+
+    W_centred: NDArray[Any]
+    offset: NDArray[Any]
+    Q: Float
+    prior: Float
+    sigma2: Float
+    kernel: Any
+
+    @classmethod
+    def at(cls, W: Float, prior: Float, sigma2: Float, dtype: np.dtype[Any], kernel: str = "cpu") -> HStep:
+        """Prepare the H-step at W for data of a type."""
+        c = W.mean(axis=1)
+        W_centred = W - c[:, None]
+        return cls(
+            np.ascontiguousarray(W_centred, dtype),
+            (c @ W_centred).astype(dtype),
+            W_centred.T @ W_centred,
+            prior,
+            sigma2,
+            load("kernels", kernel),
+        )
+
+    def memberships(self, chunk: Chunk, Ht0: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return Ht, shape (rows, r): for each sample the minimiser of the objective given W and sigma."""
+        Bt = chunk.Xt @ self.W_centred
+        Bt -= self.offset
+        a = self.sigma2[chunk.source] * self.prior
+        return self.kernel.solve_h(self.Q, Bt, a, Ht0)  # type: ignore[no-any-return]
+
+
+def sweep(
+    node: Node, W: Float, *, sigma2: Float, prior: Float, gather: bool
+) -> tuple[Node, PerSource[Statistics] | PerSource[Summary]]:
+    """Node: find the memberships of its samples at W, and send statistics for each source that it holds.
+
+    Parameters
+    ----------
+    node : Node
+        With memberships of an earlier sweep, if any, to start from.
+    W : array of shape (m, r)
+        The basis.
+    sigma2 : array of shape (n_sources,)
+        The noise levels.
+    prior : array of shape (r,)
+        alpha0 - 1.
+    gather : bool
+        Send all statistics (m r + r^2 numbers and a few scalars a source), or keep them and send their summary.
+
+    Returns
+    -------
+    Node
+        With memberships, statistics and its share of (P).
+    PerSource
+        Of Statistics, or of Summary.
+    """
+    block: Block = node.block
+    h_step = HStep.at(W, prior, sigma2, block.dtype)
+    Ht = node.Ht if node.Ht is not None else np.empty((block.shape[0], W.shape[1]), block.dtype)
+    stats: PerSource[Statistics] = PerSource()
+    for chunk in block.chunks():
+        h = h_step.memberships(chunk, None if node.Ht is None else Ht[chunk.place])
+        Ht[chunk.place] = h
+        stats += PerSource({chunk.source: _statistics(chunk, h, h_step, norms=node.stats is None)})
+    if node.stats is not None:  # ||X||^2 does not change from pass to pass
+        stats = PerSource({c: replace(s, sq_norm=node.stats[c].sq_norm) for c, s in stats.items()})
+    share = Quadratic.of(stats, sigma2) if stats else Quadratic.zero(*W.shape)
+    node = replace(node, Ht=Ht, stats=stats, quadratic=share, memory=None)
+    return node, stats if gather else stats.map(lambda s: s.summary(W))
+
+
+def summarise(node: Node, W: Float) -> tuple[Node, PerSource[Summary]]:
+    """Node: send the summary of each source at a new W, with the memberships of the last sweep."""
+    assert node.stats is not None
+    return node, node.stats.map(lambda s: s.summary(W))
+
+
+def _statistics(chunk: Chunk, h: NDArray[Any], h_step: HStep, *, norms: bool) -> Statistics:
+    """Return the statistics of a chunk, in float64 whatever the type of the data."""
+    log_prior = h_step.prior @ h_step.kernel.sum_log(h) if h_step.prior.any() else 0.0
+    return Statistics(
+        XHt=np.asarray(h.T @ chunk.Xt, np.float64).T,
+        HHt=np.asarray(h.T @ h, np.float64),
+        sq_norm=float(squared_norms(chunk.Xt).sum(dtype=np.float64)) if norms else 0.0,
+        n=len(h),
+        log_prior=float(log_prior),
+    )
