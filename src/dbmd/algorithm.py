@@ -34,6 +34,7 @@ from dbmd.result import Iteration, Result
 from dbmd.solvers import WStep
 from dbmd.sweep import summarise, sweep
 
+OnIteration = Callable[[Iteration, Float, Float], object]
 STARTS = {"k-means||": k_means_parallel, "random": random_samples}
 
 
@@ -45,7 +46,7 @@ def fit(
     n_features: int,
     dtype: np.dtype[Any],
     seed: int,
-    on_iteration: Callable[[Iteration, Float], object] = lambda record, W: None,
+    on_iteration: OnIteration = lambda record, W, sigma2: None,
 ) -> Result:
     """Return the best of ``config.n_init`` fits.
 
@@ -62,7 +63,8 @@ def fit(
     seed : int
         Of the start.
     on_iteration : callable
-        Called with every :class:`~dbmd.result.Iteration` and W; what it returns as true stops the fit.
+        Called after each iteration with its :class:`~dbmd.result.Iteration`, W and sigma2. The fit stops when it
+        returns something true.
 
     Returns
     -------
@@ -86,7 +88,7 @@ def fit_from(
     *,
     n_sources: int,
     dtype: np.dtype[Any],
-    on_iteration: Callable[[Iteration, Float], object],
+    on_iteration: OnIteration,
 ) -> Result:
     """Return the fit that starts at W, shape (m, r)."""
     engine = Metered(engine)
@@ -123,12 +125,13 @@ def fit_from(
         )
         history.append(record)
         converged = last is not None and has_converged(last, now, config.tol)
-        if on_iteration(record, W) or converged:
+        if on_iteration(record, W, sigma2) or converged:
             break
         last = now
 
-    # The memberships that belong to the last W: labels, sizes and objective are all of the same point.
-    summaries = engine.ask(partial(sweep, prior=config.prior, gather=False, sigma2=sigma2), W)
+    # A last sweep, from nothing but W and sigma: labels, sizes and objective are those of the model as it is kept.
+    W = W.astype(dtype).astype(np.float64)
+    summaries = engine.ask(partial(sweep, sigma2=sigma2, prior=config.prior, gather=False, warm=False), W)
     value = objective(summaries, W, sigma2, config.lam).value
     sizes = np.sum([s.sizes for s in summaries.values()], axis=0)
     return Result(W, sigma2, sizes, value, history, converged)

@@ -26,7 +26,7 @@ class Config:
     n_components: int = 8
     solver: str = "exact"
     noise: Literal["source", "shared"] | float = "source"
-    alpha: float | ArrayLike = 1.1
+    alpha: float | ArrayLike = 1.0
     lam: float = 0.0
     init: str | ArrayLike = "k-means||"
     n_init: int = 1
@@ -55,9 +55,9 @@ class Config:
         _check_number("tol", self.tol, Real, "a float >= 0", lambda v: 0 <= v < np.inf)
         self._check_solver_options()
         if isinstance(self.engine, str):
-            _check_name("engine", self.engine, names("engines"), "or an engine object")
-        elif not hasattr(self.engine, "ask"):
-            raise TypeError(_message("engine", "a name or an object with a method ask", self.engine))
+            _check_name("engine", self.engine, names("engines"), "or a callable that makes an engine of nodes")
+        elif not callable(self.engine):
+            raise TypeError(_message("engine", "a name, or a callable that makes an engine of nodes", self.engine))
         if self.n_nodes is not None:
             _check_number("n_nodes", self.n_nodes, Integral, "None or an int >= 1", lambda v: v >= 1)
 

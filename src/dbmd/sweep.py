@@ -67,7 +67,7 @@ class HStep:
 
 
 def sweep(
-    node: Node, W: Float, *, sigma2: Float, prior: Float, gather: bool
+    node: Node, W: Float, *, sigma2: Float, prior: Float, gather: bool, warm: bool = True
 ) -> tuple[Node, PerSource[Statistics] | PerSource[Summary]]:
     """Node: find the memberships of its samples at W, and send statistics for each source that it holds.
 
@@ -83,6 +83,8 @@ def sweep(
         alpha0 - 1.
     gather : bool
         Send all statistics (m r + r^2 numbers and a few scalars a source), or keep them and send their summary.
+    warm : bool
+        Start from the memberships of the last sweep.
 
     Returns
     -------
@@ -93,10 +95,11 @@ def sweep(
     """
     block: Block = node.block
     h_step = HStep.at(W, prior, sigma2, block.dtype)
-    Ht = node.Ht if node.Ht is not None else np.empty((block.shape[0], W.shape[1]), block.dtype)
+    warm = warm and node.Ht is not None
+    Ht = np.empty((block.shape[0], W.shape[1]), block.dtype) if node.Ht is None else node.Ht
     stats: PerSource[Statistics] = PerSource()
     for chunk in block.chunks():
-        h = h_step.memberships(chunk, None if node.Ht is None else Ht[chunk.place])
+        h = h_step.memberships(chunk, Ht[chunk.place] if warm else None)
         Ht[chunk.place] = h
         stats += PerSource({chunk.source: _statistics(chunk, h, h_step, norms=node.stats is None)})
     if node.stats is not None:  # ||X||^2 does not change from pass to pass
@@ -122,3 +125,12 @@ def _statistics(chunk: Chunk, h: NDArray[Any], h_step: HStep, *, norms: bool) ->
         n=len(h),
         log_prior=float(log_prior),
     )
+
+
+def memberships(node: Node, W: Float, *, sigma2: Float, prior: Float, out: NDArray[Any]) -> tuple[Node, int]:
+    """Node: write the memberships of its samples to their rows of ``out``, shape (n, r), in this process."""
+    h_step = HStep.at(W, prior, sigma2, node.block.dtype)
+    own = out[node.block.first_row :]
+    for chunk in node.block.chunks():
+        own[chunk.rows] = h_step.memberships(chunk)
+    return node, 0

@@ -77,8 +77,12 @@ class Block:
         for start, stop, source in self._segments:
             for i in range(start, stop, size):
                 place = slice(i, min(i + size, stop))
-                rows = place if self._order is None else self._order[place]
+                rows = self.rows_at(place)
                 yield Chunk(cut(self.Xt, rows), source, place, rows)
+
+    def rows_at(self, place: slice) -> slice | NDArray[np.intp]:
+        """Return which rows of the block stand at places in the order of the chunks."""
+        return place if self._order is None else self._order[place]
 
     def take(self, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Return some samples as a dense array of shape (len(rows), m)."""

@@ -41,11 +41,11 @@ def k_means_parallel(ask: Callable[..., Any], r: int, seed: int) -> Float:
             partial(spread, seed=seed + stream, take=OVERSAMPLING * r, precision=precision, offset=len(candidates)),
             new,
         )
-        precision = {c: s.n / max(s.squares, 1e-300) for c, s in seen.nearest.items()}
+        precision = _relative_precision(seen.nearest)
         new = seen.drawn.Xt
         candidates = np.concatenate([candidates, new])
     last: Spread = ask(partial(spread, seed=seed, take=0, precision=precision, offset=len(candidates)), new)
-    precision = {c: s.n / max(s.squares, 1e-300) for c, s in last.nearest.items()}
+    precision = _relative_precision(last.nearest)
     weights = ask(partial(tally, n_candidates=len(candidates), precision=precision))
     return _cluster(candidates, weights, r, seed).T
 
@@ -136,7 +136,7 @@ def spread(
     new : array of shape (k, m)
         The candidates since the last call.
     precision : dict, optional
-        One over the mean squared distance in each source, from the last call.
+        Of each source, relative to all, by the distances of the last call.
     offset : int
         How many candidates there are now, the new ones included.
     """
@@ -178,6 +178,13 @@ def exponentials(seed: int, first_row: int, n: int) -> Float:
     generator.advance(first_row // 4)  # a step of Philox gives four numbers
     raw = generator.random_raw(first_row % 4 + n)[first_row % 4 :]
     return -np.log1p(-((raw >> np.uint64(11)) * 2.0**-53))  # type: ignore[no-any-return]
+
+
+def _relative_precision(found: PerSource[Summary]) -> dict[int, float]:
+    """Return for each source the mean squared distance in all data over that in the source."""
+    pooled = sum(s.squares for s in found.values()) / sum(s.n for s in found.values())
+    # A source that the candidates hit exactly is as good as a very precise one, but not infinitely so.
+    return {c: pooled / max(s.squares / s.n, 1e-6 * pooled) if pooled > 0.0 else 1.0 for c, s in found.items()}
 
 
 def _distances(Xt: Any, centres: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[Any]]:

@@ -1,0 +1,58 @@
+"""scikit-learn's callbacks (1.9 and later), or nothing in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+__all__ = ["CallbackSupportMixin", "Task", "with_callbacks"]
+
+
+class CallbackSupportMixin:
+    """Stand-in for scikit-learn before 1.9: no callbacks can be set."""
+
+
+def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Stand-in for scikit-learn before 1.9: leave the method as it is."""
+    return method
+
+
+with suppress(ImportError):
+    from sklearn.callback import CallbackSupportMixin, with_callbacks  # type: ignore[no-redef] # noqa: F811
+
+
+class Task:
+    """A fit as a task with one subtask for each iteration, told to the callbacks of an estimator.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose callbacks to call.
+    X : array-like
+        The data of the fit.
+    max_subtasks : int
+        The largest number of iterations.
+    """
+
+    def __init__(self, estimator: Any, X: Any, max_subtasks: int) -> None:
+        self.estimator, self.X, self.context = estimator, X, None
+        if hasattr(estimator, "_init_callback_context"):
+            self.context = estimator._init_callback_context(max_subtasks=max_subtasks)
+            self.context.call_on_fit_task_begin(estimator=estimator, X=X)
+
+    def iteration(self, fitted: Callable[[], dict[str, Any]]) -> bool:
+        """Tell of an iteration; ``fitted`` gives the attributes of the model so far. Return whether to stop."""
+        if self.context is None:
+            return False
+        subtask = self.context.subcontext(task_name="iteration")
+        subtask.call_on_fit_task_begin(estimator=self.estimator, X=self.X)
+        stop = subtask.call_on_fit_task_end(
+            estimator=self.estimator, X=self.X, reconstruction_attributes=fitted
+        )
+        return bool(stop)
+
+    def end(self) -> None:
+        """Tell that the fit is over."""
+        if self.context is not None:
+            self.context.call_on_fit_task_end(estimator=self.estimator, X=self.X)
