@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dbmd import metrics
     from dbmd.estimator import DBMD
 
+
 # Loaded when first used: scikit-learn takes a second, and not every use of dbmd needs it.
 def __getattr__(name: str) -> Any:
     if name == "DBMD":

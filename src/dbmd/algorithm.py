@@ -27,7 +27,7 @@ from dbmd.model.node import Node
 from dbmd.model.noise import Noise
 from dbmd.model.objective import has_converged, objective
 from dbmd.model.problem import Problem
-from dbmd.model.start import Survey, k_means_parallel, nearest, random_samples
+from dbmd.model.start import k_means_parallel, nearest, random_samples
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary
 from dbmd.registry import load
 from dbmd.result import Iteration, Result
@@ -73,10 +73,9 @@ def fit(
     given = config.start(n_features)
     results = []
     for attempt in range(config.n_init if given is None else 1):
-        if given is None:
+        W = given
+        if W is None:
             W = STARTS[str(config.init)](engine.ask, config.n_components, seed + 1000 * attempt)
-        else:
-            W = given
         results.append(fit_from(W, engine, config, n_sources=n_sources, dtype=dtype, on_iteration=on_iteration))
     return min(results, key=lambda result: result.objective)
 
@@ -96,9 +95,9 @@ def fit_from(
     w_step = _w_step_at_the_centre if solver.GATHERS else _w_step_over_the_nodes
     h_step = partial(sweep, prior=config.prior, gather=solver.GATHERS)
 
-    survey: Survey = engine.ask(nearest, W)
-    noise = Noise.for_data(config.noise, n_sources, survey.mean_square(len(W)), dtype)
-    sigma2 = noise.levels(survey.nearest, len(W))
+    hard: PerSource[Statistics] = engine.ask(nearest, W)
+    noise = Noise.for_data(config.noise, n_sources, hard, dtype)
+    sigma2 = noise.levels(hard.map(lambda s: s.summary(W)), len(W))
 
     history: list[Iteration] = []
     last, converged = None, False
@@ -144,8 +143,7 @@ def _w_step_at_the_centre(
     W: Float, replies: PerSource[Statistics], sigma2: Float, engine: Metered, solver: Any, config: Config
 ) -> WOutcome:
     """Solve (P) on the statistics that the sweep brought: the centre asks itself."""
-    summaries = replies.map(lambda s: s.summary(W))
-    problem = Problem.of(summaries, sigma2, config.lam, engine.n_nodes)
+    problem = Problem.of(replies.map(lambda s: s.summary(W)), sigma2, config.lam, engine.n_nodes)
     centre = LocalEngine([Node("centre", quadratic=Quadratic.of(replies, sigma2))])
     step = solver.solve(W, centre.ask, problem, **dict(config.solver_options or {}))
     return step, replies.map(lambda s: s.summary(step.W)), engine.last

@@ -19,7 +19,7 @@ def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 with suppress(ImportError):
-    from sklearn.callback import CallbackSupportMixin, with_callbacks  # type: ignore[no-redef] # noqa: F811
+    from sklearn.callback import CallbackSupportMixin, with_callbacks  # type: ignore[no-redef]
 
 
 class Task:
@@ -47,9 +47,7 @@ class Task:
             return False
         subtask = self.context.subcontext(task_name="iteration")
         subtask.call_on_fit_task_begin(estimator=self.estimator, X=self.X)
-        stop = subtask.call_on_fit_task_end(
-            estimator=self.estimator, X=self.X, reconstruction_attributes=fitted
-        )
+        stop = subtask.call_on_fit_task_end(estimator=self.estimator, X=self.X, reconstruction_attributes=fitted)
         return bool(stop)
 
     def end(self) -> None:

@@ -20,7 +20,7 @@ INITS = ("k-means||", "random")
 class Config:
     """The parameters of :class:`dbmd.DBMD`, by the same names and with the same defaults.
 
-    Making one checks them all; a wrong one gives a ValueError (TypeError) that says which, what is allowed and what came.
+    Making one checks them all; a wrong one gives a ValueError or TypeError: which, what is allowed, what came.
     """
 
     n_components: int = 8
@@ -31,7 +31,7 @@ class Config:
     init: str | ArrayLike = "k-means||"
     n_init: int = 1
     max_iter: int = 200
-    tol: float = 1e-4
+    tol: float = 1e-3
     solver_options: Mapping[str, Any] | None = None
     engine: Any = "local"
     n_nodes: int | None = None
@@ -78,9 +78,7 @@ class Config:
             )
         if not np.isfinite(W).all():
             row, column = np.argwhere(~np.isfinite(W))[0]
-            raise ValueError(
-                f"The 'init' array must be finite. Got {W[row, column]} in row {row}, column {column}."
-            )
+            raise ValueError(f"The 'init' array must be finite. Got {W[row, column]} in row {row}, column {column}.")
         return W.T
 
     def _check_alpha(self) -> None:
@@ -99,7 +97,11 @@ class Config:
 
     def _check_solver_options(self) -> None:
         options = dict(self.solver_options or {})
-        known = [p.name for p in signature(load("solvers", self.solver).solve).parameters.values() if p.kind == p.KEYWORD_ONLY]
+        known = [
+            p.name
+            for p in signature(load("solvers", self.solver).solve).parameters.values()
+            if p.kind == p.KEYWORD_ONLY
+        ]
         for name, value in options.items():
             if name not in known:
                 raise ValueError(
@@ -107,7 +109,13 @@ class Config:
                     f"Known: {', '.join(known)}."
                 )
             least = 1 if name == "max_rounds" else 0
-            _check_number(f"solver_options[{name!r}]", value, Real, f"a number >= {least}", lambda v, low=least: v >= low)
+            _check_number(
+                f"solver_options[{name!r}]",
+                value,
+                Real,
+                f"a number >= {least}",
+                lambda v, low=least: v >= low,
+            )
 
 
 def _check_number(name: str, value: Any, kind: type, allowed: str, holds: Any) -> None:

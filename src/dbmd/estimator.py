@@ -31,14 +31,12 @@ from dbmd.sweep import memberships, sweep
 __all__ = ["DBMD"]
 
 
-class DBMD(  # type: ignore[misc]
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator
-):
+class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
     """Distributed Bayesian matrix decomposition: soft clusters of samples from sources of different noise.
 
-    Every sample x of source c is a mixture of r basis vectors and noise, x = W h + N(0, sigma_c^2), with h on the simplex:
-    its soft membership in r clusters. W has a Laplace prior (sparsity), h a Dirichlet prior, and each source a
-    noise level of its own that is inferred with them, so that noisy sources count for less. The fit is the maximum
+    Every sample x of source c is a mixture of r basis vectors and noise, x = W h + N(0, sigma_c^2), with h on the
+    simplex: its soft membership in r clusters. W has a Laplace prior (sparsity), h a Dirichlet prior, and each source
+    a noise level of its own that is inferred with them, so that noisy sources count for less. The fit is the maximum
     a posteriori, found by alternating exact minimisations; the objective never rises.
 
     Parameters
@@ -46,8 +44,8 @@ class DBMD(  # type: ignore[misc]
     n_components : int, default=8
         Number of clusters, r.
     solver : {"exact", "agd", "admm", "cease"}, default="exact"
-        How W is found from the statistics of the nodes. All find the same minimiser: "exact" in one round, the others, those
-        of the paper, in several.
+        How W is found from the statistics of the nodes. All find the same minimiser: "exact" in one round, the others,
+        which are the paper's, in several.
     noise : {"source", "shared"} or float, default="source"
         A noise level for each source, one for all, or a fixed sigma^2 (1.0 is the paper's simplified model).
     alpha : float or array-like of shape (n_components,), default=1.0
@@ -61,7 +59,7 @@ class DBMD(  # type: ignore[misc]
         Number of starts; the fit with the lowest objective is kept.
     max_iter : int, default=200
         Largest number of iterations.
-    tol : float, default=1e-4
+    tol : float, default=1e-3
         Stop when the objective falls by less than this, relative to its misfit and penalty terms.
     solver_options : dict, optional
         Options of the solver: ``tol`` (relative change of W), ``max_rounds``, ``rho`` of "admm", ``gamma`` of "cease".
@@ -131,7 +129,7 @@ class DBMD(  # type: ignore[misc]
         init: str | ArrayLike = "k-means||",
         n_init: int = 1,
         max_iter: int = 200,
-        tol: float = 1e-4,
+        tol: float = 1e-3,
         solver_options: Mapping[str, Any] | None = None,
         engine: Any = "local",
         n_nodes: int | None = None,
@@ -252,7 +250,7 @@ class DBMD(  # type: ignore[misc]
         X : array-like or sparse matrix of shape (n_samples, n_features)
             The samples.
         source : array-like of shape (n_samples,), optional
-            Their sources. One that the fit knew has its noise level; the level of any other is estimated from these samples.
+            Their sources. One that the fit knew has its noise level; that of any other is estimated from these samples.
             Without it the samples are of the one source of the fit, or, if that had several, of an unknown one.
 
         Returns
@@ -313,9 +311,7 @@ class DBMD(  # type: ignore[misc]
         check_is_fitted(self)
         H = check_array(H, dtype=[np.float64, np.float32])
         if H.shape[1] != len(self.components_):
-            raise ValueError(
-                f"H must have n_components = {len(self.components_)} columns. Got shape {H.shape}."
-            )
+            raise ValueError(f"H must have n_components = {len(self.components_)} columns. Got shape {H.shape}.")
         return np.asarray(H @ self.components_)
 
     def score(self, X: Any, y: Any = None, *, source: ArrayLike | None = None) -> float:
@@ -340,7 +336,8 @@ class DBMD(  # type: ignore[misc]
         n, m = X.shape
         with LocalEngine(partition(X, codes, self.n_nodes or available_threads())) as engine:
             found = engine.ask(
-                partial(sweep, sigma2=sigma2, prior=self._prior, gather=False), self.components_.T.astype(float)
+                partial(sweep, sigma2=sigma2, prior=self._prior, gather=False),
+                self.components_.T.astype(float),
             )
         log_likelihood = -0.5 * sum(
             s.squares / sigma2[c] + m * s.n * np.log(2 * np.pi * sigma2[c]) for c, s in found.items()
@@ -390,8 +387,7 @@ class DBMD(  # type: ignore[misc]
     def _warn_if_unconverged(self, result: Result, config: Config) -> None:
         if not result.converged and self.n_iter_ == config.max_iter:
             warnings.warn(
-                f"DBMD did not converge in {config.max_iter} iterations (tol={config.tol}). "
-                "Raise max_iter or tol.",
+                f"DBMD did not converge in {config.max_iter} iterations (tol={config.tol}). Raise max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -412,7 +408,8 @@ class DBMD(  # type: ignore[misc]
         out = np.empty((X.shape[0], len(self.components_)), X.dtype)
         with LocalEngine(partition(X, codes, self.n_nodes or available_threads())) as engine:
             engine.ask(
-                partial(memberships, sigma2=sigma2, prior=self._prior, out=out), self.components_.T.astype(float)
+                partial(memberships, sigma2=sigma2, prior=self._prior, out=out),
+                self.components_.T.astype(float),
             )
         return out
 
@@ -437,9 +434,9 @@ class DBMD(  # type: ignore[misc]
         W = self.components_.T.astype(float)
         m = len(W)
         with LocalEngine(partition(X, 0, self.n_nodes or available_threads())) as engine:
-            survey = engine.ask(nearest, W)
-            noise = Noise.for_data("shared", 1, survey.mean_square(m), X.dtype)
-            sigma2 = noise.levels(survey.nearest, m)
+            hard = engine.ask(nearest, W)
+            noise = Noise.for_data("shared", 1, hard, X.dtype)
+            sigma2 = noise.levels(hard.map(lambda s: s.summary(W)), m)
             for _ in range(100):
                 before = sigma2
                 found = engine.ask(partial(sweep, sigma2=sigma2, prior=self._prior, gather=False), W)
@@ -450,7 +447,7 @@ class DBMD(  # type: ignore[misc]
 
 
 def _number_sources(source: ArrayLike | None, n: int) -> tuple[NDArray[Any], NDArray[np.intp] | int]:
-    """Return the sorted labels of the sources, and for each sample the number of its own (one int if all have the same)."""
+    """Return the sorted labels of the sources, and the number of each sample's own (one int if there is but one)."""
     if source is None:
         return np.array([0]), 0
     values = np.asarray(source)
@@ -458,10 +455,14 @@ def _number_sources(source: ArrayLike | None, n: int) -> tuple[NDArray[Any], NDA
         raise ValueError(
             f"source must have one label for each of the {n} samples, shape ({n},). Got shape {values.shape}."
         )
-    missing = values != values if values.dtype.kind in "fc" else np.equal(values, None)  # noqa: PLR0124
-    if missing.any():
+    if values.dtype.kind == "O":
+        missing = [i for i, label in enumerate(values) if label is None or label != label]
+    else:
+        missing = np.flatnonzero(values != values).tolist()
+    if missing:
         raise ValueError(
-            f"source must have no missing labels. Got {values[missing.argmax()]} for sample {missing.argmax()}."
+            f"source must have no missing labels. Got {values[missing[0]]} for sample {missing[0]} "
+            f"and {len(missing) - 1} more."
         )
     try:
         labels, codes = np.unique(values, return_inverse=True)

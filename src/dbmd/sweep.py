@@ -63,7 +63,7 @@ class HStep:
         Bt = chunk.Xt @ self.W_centred
         Bt -= self.offset
         a = self.sigma2[chunk.source] * self.prior
-        return self.kernel.solve_h(self.Q, Bt, a, Ht0)  # type: ignore[no-any-return]
+        return self.kernel.solve_h(self.Q, Bt, a, Ht0)
 
 
 def sweep(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,12 +64,12 @@ class Block:
     @property
     def shape(self) -> tuple[int, int]:
         """Number of samples and of features."""
-        return self.Xt.shape  # type: ignore[no-any-return]
+        return self.Xt.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the entries."""
-        return self.Xt.dtype  # type: ignore[no-any-return]
+        return self.Xt.dtype
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the samples in cache-sized pieces of one source each."""
@@ -92,9 +93,7 @@ class Block:
     def _chunk_rows(self) -> int:
         n, m = self.shape
         bytes_per_row = (
-            self.Xt.nnz / max(n, 1) * (self.dtype.itemsize + 4)
-            if sparse.issparse(self.Xt)
-            else m * self.dtype.itemsize
+            self.Xt.nnz / max(n, 1) * (self.dtype.itemsize + 4) if sparse.issparse(self.Xt) else m * self.dtype.itemsize
         )
         return int(np.clip(CHUNK_BYTES / max(bytes_per_row, 1.0), MIN_ROWS, MAX_ROWS))
 
@@ -102,13 +101,11 @@ class Block:
 def squared_norms(Xt: Any) -> NDArray[Any]:
     """Return ||x||^2 for every row of a chunk, shape (rows,)."""
     if sparse.issparse(Xt):
-        return np.asarray(Xt.multiply(Xt).sum(axis=1)).ravel()  # type: ignore[no-any-return]
+        return np.asarray(Xt.multiply(Xt).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", Xt, Xt)
 
 
-def _segments(
-    sources: NDArray[np.intp] | int, n: int
-) -> tuple[list[tuple[int, int, int]], NDArray[np.intp] | None]:
+def _segments(sources: NDArray[np.intp] | int, n: int) -> tuple[list[tuple[int, int, int]], NDArray[np.intp] | None]:
     """Return runs (start, stop, source) of one source each, and the order of rows they refer to (None: as they are)."""
     if isinstance(sources, int):
         return ([(0, n, sources)] if n else []), None
@@ -119,7 +116,7 @@ def _segments(
         sources = sources[order]
         cuts = np.flatnonzero(np.diff(sources)) + 1
     edges = [0, *cuts.tolist(), n]
-    return [(i, j, int(sources[i])) for i, j in zip(edges[:-1], edges[1:], strict=True) if j > i], order
+    return [(i, j, int(sources[i])) for i, j in pairwise(edges) if j > i], order
 
 
 def _dense_rows(Xt: Any, rows: slice | NDArray[np.intp]) -> NDArray[Any]:

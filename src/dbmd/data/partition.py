@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,5 +39,5 @@ def partition(Xt: Any, sources: NDArray[np.intp] | int, n_nodes: int) -> list[No
                 first_row=int(start),
             ),
         )
-        for start, stop in zip(edges[:-1], edges[1:], strict=True)
+        for start, stop in pairwise(edges)
     ]

@@ -29,14 +29,10 @@ class Traffic:
     floats_up: int = 0
 
     def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(
-            self.asks + other.asks, self.floats_down + other.floats_down, self.floats_up + other.floats_up
-        )
+        return Traffic(self.asks + other.asks, self.floats_down + other.floats_down, self.floats_up + other.floats_up)
 
     def __sub__(self, other: Traffic) -> Traffic:
-        return Traffic(
-            self.asks - other.asks, self.floats_down - other.floats_down, self.floats_up - other.floats_up
-        )
+        return Traffic(self.asks - other.asks, self.floats_down - other.floats_down, self.floats_up - other.floats_up)
 
 
 class Metered:

@@ -26,9 +26,9 @@ def available_threads() -> int:
 class Engine:
     """Run node functions in a pool of threads.
 
-    The heavy functions (BLAS, our kernels) release the GIL. While they run BLAS is held to one thread: the nodes are the
-    parallelism, and two levels of it would fight. Replies are added in the order of the nodes, so the number of threads
-    does not change the result.
+    The heavy functions (BLAS, our kernels) release the GIL. While they run, BLAS is held to one thread: the nodes are
+    the parallelism, and two levels of it would fight. Replies are added in the order of the nodes, so the number of
+    threads does not change the result.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ def solve_h(
 
 def sum_log(Ht: NDArray[Any]) -> NDArray[np.float64]:
     """Return the column sums of ln Ht, shape (r,), in float64."""
-    return _sum_log(np.ascontiguousarray(Ht))  # type: ignore[no-any-return]
+    return _sum_log(np.ascontiguousarray(Ht))
 
 
 @_jit

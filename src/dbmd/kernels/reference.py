@@ -100,9 +100,7 @@ def _centre(Q: NDArray[Any], Bt: NDArray[Any], a: NDArray[Any]) -> tuple[NDArray
     return H, G + np.asarray(0.3, Bt.dtype) * G.mean(axis=1, keepdims=True) + a
 
 
-def _near(
-    Q: NDArray[Any], Bt: NDArray[Any], a: NDArray[Any], Ht0: NDArray[Any]
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def _near(Q: NDArray[Any], Bt: NDArray[Any], a: NDArray[Any], Ht0: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return a point near Ht0, off the boundary so that a zero can become positive again."""
     H = np.maximum(Ht0, np.asarray(1e-2 / len(Q), Bt.dtype))
     H /= H.sum(axis=1, keepdims=True)
@@ -112,7 +110,12 @@ def _near(
 
 
 def _newton_step(
-    Q: NDArray[Any], b: NDArray[Any], a: NDArray[Any], h: NDArray[Any], z: NDArray[Any], last_step: NDArray[Any]
+    Q: NDArray[Any],
+    b: NDArray[Any],
+    a: NDArray[Any],
+    h: NDArray[Any],
+    z: NDArray[Any],
+    last_step: NDArray[Any],
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return the next (h, z), the step length and the error of the optimality conditions, row by row."""
     r = len(Q)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from dbmd.model.statistics import Float, PerSource, Summary
+from dbmd.model.statistics import Float, PerSource, Statistics, Summary
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,15 @@ class Noise:
 
     @classmethod
     def for_data(
-        cls, kind: Literal["source", "shared"] | float, n_sources: int, mean_square: float, dtype: np.dtype
+        cls,
+        kind: Literal["source", "shared"] | float,
+        n_sources: int,
+        stats: PerSource[Statistics],
+        dtype: np.dtype[Any],
     ) -> Noise:
         """Choose the floor by the mean square of the entries of X and their type."""
+        entries = sum(s.n * len(s.XHt) for s in stats.values())
+        mean_square = sum(s.sq_norm for s in stats.values()) / entries
         relative = max(1e-10, 10.0 * float(np.finfo(dtype).eps))
         return cls(kind, n_sources, relative * (mean_square or 1.0))
 

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd.model.lasso import minimise
 from dbmd.model.node import Node
-from dbmd.model.statistics import Float, PerSource, Summary
+from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary
 
 ROUNDS = 3  # of k-means||; each draws OVERSAMPLING * r candidates
 OVERSAMPLING = 2
+REFINEMENTS = 5  # passes of k-means from there; more gain little
 
 
 def random_samples(ask: Callable[..., Any], r: int, seed: int) -> Float:
@@ -29,10 +31,11 @@ def random_samples(ask: Callable[..., Any], r: int, seed: int) -> Float:
 
 
 def k_means_parallel(ask: Callable[..., Any], r: int, seed: int) -> Float:
-    """Return W, shape (m, r), by k-means|| (Bahmani et al. 2012): candidates in a few passes, then k-means on them.
+    """Return W, shape (m, r), by k-means|| (Bahmani et al. 2012), refined by a few passes of k-means.
 
-    Each pass draws samples with a probability that grows with their squared distance to the candidates so far. Distances
-    count in units of the noise of their source, so that a noisy source does not supply all the candidates.
+    Each pass draws samples with a probability that grows with their squared distance to the candidates so far; the
+    candidates, weighted by what they stand for, are clustered at the centre. Distances count in units of the noise of
+    their source, so that a noisy source does not supply all the candidates.
     """
     candidates = ask(partial(draw_uniform, seed=seed, take=1)).Xt
     new, precision = candidates, None
@@ -47,33 +50,35 @@ def k_means_parallel(ask: Callable[..., Any], r: int, seed: int) -> Float:
     last: Spread = ask(partial(spread, seed=seed, take=0, precision=precision, offset=len(candidates)), new)
     precision = _relative_precision(last.nearest)
     weights = ask(partial(tally, n_candidates=len(candidates), precision=precision))
-    return _cluster(candidates, weights, r, seed).T
+    return refine(ask, _cluster(candidates, weights, r, seed).T, REFINEMENTS)
 
 
-def nearest(node: Node, W: Float) -> tuple[Node, Survey]:
-    """Node: assign every sample to the nearest column of W, and send what the first noise levels need."""
-    total = Survey(PerSource(), 0.0)
+def refine(ask: Callable[..., Any], W: Float, passes: int) -> Float:
+    """Return W after some passes of k-means: the exact W-step with hard memberships, sources weighted by precision."""
+    for _ in range(passes):
+        stats: PerSource[Statistics] = ask(nearest, W)
+        sigma2 = {c: max(s.squares(W), 1e-12 * s.sq_norm, 1e-300) / s.n for c, s in stats.items()}
+        W = minimise(Quadratic.of(stats, sigma2), 0.0, W)
+    return W
+
+
+def nearest(node: Node, W: Float) -> tuple[Node, PerSource[Statistics]]:
+    """Node: assign every sample to the nearest column of W, and send the statistics of these hard memberships."""
+    centres = W.T.astype(node.block.dtype)
+    stats: PerSource[Statistics] = PerSource()
     for chunk in node.block.chunks():
-        d2, near, norms = _distances(chunk.Xt, W.T.astype(node.block.dtype))
-        sizes = np.bincount(near, minlength=W.shape[1]).astype(float)
-        found = Summary(float(d2.sum(dtype=np.float64)), len(d2), 0.0, sizes)
-        total += Survey(PerSource({chunk.source: found}), float(norms.sum(dtype=np.float64)))
-    return node, total
-
-
-@dataclass(frozen=True)
-class Survey:
-    """Distances to the nearest column of W by source, and ||X||^2. It adds."""
-
-    nearest: PerSource[Summary]
-    sq_norm: float
-
-    def __add__(self, other: Survey) -> Survey:
-        return Survey(self.nearest + other.nearest, self.sq_norm + other.sq_norm)
-
-    def mean_square(self, m: int) -> float:
-        """Return the mean square of the entries of X, which has m features."""
-        return self.sq_norm / (m * sum(s.n for s in self.nearest.values()))
+        _, near, norms = _distances(chunk.Xt, centres)
+        Ht = np.zeros((len(near), len(centres)), node.block.dtype)
+        Ht[np.arange(len(near)), near] = 1
+        found = Statistics(
+            XHt=np.asarray(Ht.T @ chunk.Xt, np.float64).T,
+            HHt=np.diag(Ht.sum(axis=0, dtype=np.float64)),
+            sq_norm=float(norms.sum(dtype=np.float64)),
+            n=len(near),
+            log_prior=0.0,
+        )
+        stats += PerSource({chunk.source: found})
+    return node, stats
 
 
 @dataclass(frozen=True)
@@ -177,7 +182,7 @@ def exponentials(seed: int, first_row: int, n: int) -> Float:
     generator = np.random.Philox(key=seed)
     generator.advance(first_row // 4)  # a step of Philox gives four numbers
     raw = generator.random_raw(first_row % 4 + n)[first_row % 4 :]
-    return -np.log1p(-((raw >> np.uint64(11)) * 2.0**-53))  # type: ignore[no-any-return]
+    return -np.log1p(-((raw >> np.uint64(11)) * 2.0**-53))
 
 
 def _relative_precision(found: PerSource[Summary]) -> dict[int, float]:
@@ -189,7 +194,9 @@ def _relative_precision(found: PerSource[Summary]) -> dict[int, float]:
 
 def _distances(Xt: Any, centres: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[Any]]:
     """Return squared distances to the nearest centre, its number, and ||x||^2, for every row."""
-    norms = np.asarray(Xt.multiply(Xt).sum(axis=1)).ravel() if hasattr(Xt, "multiply") else np.einsum("ij,ij->i", Xt, Xt)
+    norms = (
+        np.asarray(Xt.multiply(Xt).sum(axis=1)).ravel() if hasattr(Xt, "multiply") else np.einsum("ij,ij->i", Xt, Xt)
+    )
     sizes = np.einsum("ij,ij->i", centres, centres)
     d2 = sizes - 2.0 * (Xt @ centres.T)
     near = d2.argmin(axis=1)

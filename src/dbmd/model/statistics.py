@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -116,7 +116,7 @@ class Quadratic:
     B: Float
 
     @classmethod
-    def of(cls, stats: PerSource[Statistics], sigma2: Float) -> Quadratic:
+    def of(cls, stats: PerSource[Statistics], sigma2: Float | Mapping[int, float]) -> Quadratic:
         """Weigh every source by its precision 1 / sigma_c^2 and add."""
         weighted = [(1.0 / sigma2[source], s) for source, s in sorted(stats.items())]
         first = weighted[0][1]

@@ -28,8 +28,8 @@ AUTO_RHO = 0.2
 def local_step(node: Node, W: Float, *, R: Float, problem: Problem, first: bool) -> tuple[Node, Float]:
     """Node: update its dual U_i and its own W_i, and send W_i R_i - U_i, shape (m, r).
 
-        U_i = U_i + (W - W_i) R_i               (at first the gradient of f_i at W, its value at a solution)
-        W_i = (B_i + U_i + W R_i) (A_i + R_i)^-1
+    U_i = U_i + (W - W_i) R_i               (at first the gradient of f_i at W, its value at a solution)
+    W_i = (B_i + U_i + W R_i) (A_i + R_i)^-1
     """
     assert node.quadratic is not None
     f = node.quadratic

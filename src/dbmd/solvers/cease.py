@@ -30,9 +30,7 @@ def gradient(node: Node, W: Float) -> tuple[Node, Float]:
     return replace(node, memory=(W, before)), node.quadratic.gradient(W)
 
 
-def local_solution(
-    node: Node, G: Float, *, gamma: Float, problem: Problem, back: bool
-) -> tuple[Node, Float]:
+def local_solution(node: Node, G: Float, *, gamma: Float, problem: Problem, back: bool) -> tuple[Node, Float]:
     """Node: send its share of the average of the W_i, shape (m, r).
 
     W_i minimises f_i / p_i, scaled up to stand for the whole, with its gradient at W corrected to that of the whole:
@@ -42,11 +40,12 @@ def local_solution(
     With ``back`` W is not the one last noted, which went uphill, but the one before.
     """
     assert node.quadratic is not None
-    W, p = node.memory[back], problem.share(node.quadratic)
+    f, W = node.quadratic, node.memory[back]
+    p = problem.share(f)
     node = replace(node, memory=(W, W))
     if p == 0.0:  # no samples, no say
         return node, np.zeros_like(W)
-    A = node.quadratic.A / p + np.diag(gamma)
+    A = f.A / p + np.diag(gamma)
     return node, p * minimise(Quadratic(A, W @ A - G), problem.lam, W)
 
 
@@ -61,7 +60,7 @@ def solve(
 ) -> WStep:
     """Return the minimiser of (P) by averaging solutions of gradient-enhanced local problems.
 
-    Every node solves with its own curvature and the gradient of all; weighted by the shares p_i the solutions are averaged.
+    Every node solves with its own curvature and the gradient of all, and the solutions are averaged by the shares p_i.
     A round that would raise the objective is taken back, and gamma is raised fourfold.
 
     Parameters

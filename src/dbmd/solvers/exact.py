@@ -24,9 +24,7 @@ def own_share(node: Node) -> tuple[Node, Quadratic]:
     return node, node.quadratic
 
 
-def solve(
-    W: Float, ask: Callable[..., Any], problem: Problem, *, tol: float = 0.0, max_rounds: int = 1
-) -> WStep:
+def solve(W: Float, ask: Callable[..., Any], problem: Problem, *, tol: float = 0.0, max_rounds: int = 1) -> WStep:
     """Return the minimiser of (P) to KKT precision, in one round.
 
     Parameters

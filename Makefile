@@ -1,0 +1,37 @@
+# make demo, make test, make check, make bench: each sets up what it needs in .venv first.
+# Relative paths only, so that a checkout may lie in a folder with a space in its name.
+PYTHON ?= python3
+PY := .venv/bin/python
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench clean
+
+help:
+	@echo "make demo    fit built-in real data and show what was found"
+	@echo "make test    run the tests"
+	@echo "make check   lint, types, import contracts"
+	@echo "make bench   measure speed and memory"
+
+.venv/installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "dbmd needs Python 3.11 or newer; $(PYTHON) is older. Name one with: make PYTHON=python3.12 ..."; exit 1; }
+	test -x $(PY) || $(PYTHON) -m venv .venv
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[test,check]"
+	touch .venv/installed
+
+demo: .venv/installed
+	$(PY) -m dbmd demo
+
+test: .venv/installed
+	$(PY) -m pytest -n auto --dist loadgroup
+
+check: .venv/installed
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	.venv/bin/lint-imports --no-cache
+
+bench: .venv/installed
+	$(PY) benchmarks/run.py
+
+clean:
+	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,5 @@
+"""``python -m dbmd`` is the command ``dbmd``."""
+
+from dbmd.cli import main
+
+main()

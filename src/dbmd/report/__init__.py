@@ -1,0 +1,1 @@
+"""Pictures of what was found. matplotlib lives here."""
