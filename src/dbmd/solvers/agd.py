@@ -25,7 +25,7 @@ def gradient(node: Node, Y: Float) -> tuple[Node, Float]:
     return node, node.quadratic.gradient(Y)
 
 
-def solve(W: Float, ask: Callable[..., Any], problem: Problem, *, tol: float = 1e-9, max_rounds: int = 1000) -> WStep:
+def solve(W: Float, ask: Callable[..., Any], problem: Problem, *, tol: float = 1e-10, max_rounds: int = 1000) -> WStep:
     """Return the minimiser of (P) by proximal gradient steps with Nesterov's momentum.
 
         W_k     = soft(Y_k - G(Y_k) / d, lam / d)             G = sum_i (Y_k A_i - B_i)

@@ -20,7 +20,7 @@ from dbmd.solvers._step import WStep
 
 GATHERS = False
 
-AUTO_GAMMA = 0.05  # in units of the cluster sizes; raised when a round goes uphill
+AUTO_GAMMA = 0.01  # in units of the cluster sizes; raised when a round goes uphill
 
 
 def gradient(node: Node, W: Float) -> tuple[Node, Float]:
@@ -55,7 +55,7 @@ def solve(
     problem: Problem,
     *,
     gamma: float | None = None,
-    tol: float = 1e-9,
+    tol: float = 1e-10,
     max_rounds: int = 1000,
 ) -> WStep:
     """Return the minimiser of (P) by averaging solutions of gradient-enhanced local problems.

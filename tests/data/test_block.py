@@ -1,0 +1,182 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from dbmd.data import Block, block
+from dbmd.data.block import consecutive_rows, squared_norms
+
+N, M = 203, 6
+
+SOURCES = {
+    "one for all": 3,
+    "the same for each": np.full(N, 2),
+    "sorted": np.repeat([0, 1, 4], [100, 3, 100]),
+    "sorted downwards": np.repeat([4, 1, 0], [100, 50, 53]),
+    "alternating": np.arange(N) % 3,
+    "at random": np.random.default_rng(0).integers(0, 5, N),
+    "long runs that come back": np.repeat([1, 0, 1, 0], [60, 60, 60, 23]),
+    "a single one in between": np.where(np.arange(N) == 77, 1, 0),
+    "each its own": np.arange(N),
+}
+
+
+def numbers(rng, n=N):
+    """Return samples of which about half the entries are zero."""
+    return rng.normal(size=(n, M)) * (rng.random((n, M)) < 0.5)
+
+
+def memory_map(Xt, folder):
+    np.save(folder / "samples.npy", Xt)
+    return np.load(folder / "samples.npy", mmap_mode="r")
+
+
+STORAGE = {
+    "C": lambda Xt, folder: Xt,
+    "F": lambda Xt, folder: np.asfortranarray(Xt),
+    "every other row": lambda Xt, folder: np.repeat(Xt, 2, axis=0)[::2],
+    "CSR matrix": lambda Xt, folder: sparse.csr_matrix(Xt),
+    "CSR array": lambda Xt, folder: sparse.csr_array(Xt),
+    "memory map": memory_map,
+}
+
+
+@pytest.fixture(params=[1, 7, 64, 10_000])
+def chunk_rows(request, monkeypatch):
+    """Let chunks have about so many rows."""
+    monkeypatch.setattr(block, "MIN_ROWS", min(request.param, 16))
+    monkeypatch.setattr(block, "MAX_ROWS", request.param)
+    monkeypatch.setattr(block, "CHUNK_BYTES", request.param * M * 8)
+    return request.param
+
+
+def dense(Xt):
+    return Xt.toarray() if sparse.issparse(Xt) else np.asarray(Xt)
+
+
+def numbers_of(rows):
+    """Return row numbers, given as a slice or an array."""
+    return np.arange(N)[rows]
+
+
+@pytest.mark.parametrize("sources", SOURCES)
+@pytest.mark.parametrize("storage", STORAGE)
+def test_chunks_cover_every_row_once_and_have_one_source_each(storage, sources, chunk_rows, rng, tmp_path):
+    Xt = numbers(rng)
+    expected = np.broadcast_to(SOURCES[sources], (N,))
+    held = Block(STORAGE[storage](Xt, tmp_path), SOURCES[sources])
+    chunks = list(held.chunks())
+    for chunk in chunks:
+        rows = numbers_of(chunk.rows)
+        assert 1 <= len(rows) <= chunk_rows
+        assert_array_equal(dense(chunk.Xt), Xt[rows])
+        assert_array_equal(expected[rows], chunk.source)
+    assert_array_equal(np.sort(np.concatenate([numbers_of(chunk.rows) for chunk in chunks])), np.arange(N))
+
+
+@pytest.mark.parametrize("sources", SOURCES)
+def test_places_number_the_rows_in_the_order_of_the_chunks(sources, chunk_rows, rng):
+    held = Block(numbers(rng), SOURCES[sources])
+    chunks = list(held.chunks())
+    assert_array_equal(np.concatenate([np.arange(N)[chunk.place] for chunk in chunks]), np.arange(N))
+    for chunk in chunks:
+        assert_array_equal(numbers_of(held.rows_at(chunk.place)), numbers_of(chunk.rows))
+    whole = numbers_of(held.rows_at(slice(0, N)))
+    assert_array_equal(whole, np.concatenate([numbers_of(chunk.rows) for chunk in chunks]))
+
+
+def test_chunks_come_the_same_way_in_every_pass(chunk_rows, rng):
+    held = Block(numbers(rng), SOURCES["at random"])
+    for first, second in zip(held.chunks(), held.chunks(), strict=True):
+        assert first.place == second.place
+        assert first.source == second.source
+        assert_array_equal(first.Xt, second.Xt)
+
+
+@pytest.mark.parametrize("sources", [0, np.zeros(0, int)], ids=["int", "array"])
+@pytest.mark.parametrize("storage", STORAGE)
+def test_a_block_without_samples_has_no_chunks(storage, sources, rng, tmp_path):
+    held = Block(STORAGE[storage](numbers(rng, 0), tmp_path), sources)
+    assert list(held.chunks()) == []
+    assert held.shape == (0, M)
+
+
+@pytest.mark.parametrize("sources", [5, np.array([5])], ids=["int", "array"])
+@pytest.mark.parametrize("storage", STORAGE)
+def test_a_block_of_one_sample_has_one_chunk(storage, sources, rng, tmp_path):
+    Xt = numbers(rng, 1)
+    (chunk,) = Block(STORAGE[storage](Xt, tmp_path), sources).chunks()
+    assert chunk.source == 5
+    assert_array_equal(dense(chunk.Xt), Xt)
+
+
+def test_alternating_sources_do_not_make_small_chunks(rng):
+    n = 4 * block.MIN_ROWS
+    sizes = [chunk.Xt.shape[0] for chunk in Block(rng.normal(size=(n, 2)), np.arange(n) % 2).chunks()]
+    assert min(sizes) >= block.MIN_ROWS
+
+
+@pytest.mark.parametrize("storage", STORAGE)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_type_is_that_of_the_data(storage, dtype, rng, tmp_path):
+    held = Block(STORAGE[storage](numbers(rng).astype(dtype), tmp_path))
+    assert held.dtype == dtype
+    assert {chunk.Xt.dtype for chunk in held.chunks()} == {np.dtype(dtype)}
+
+
+@pytest.mark.parametrize("storage", ["C", "memory map"])
+def test_chunks_of_consecutive_dense_rows_are_views(storage, chunk_rows, rng, tmp_path):
+    Xt = STORAGE[storage](numbers(rng), tmp_path)
+    for chunk in Block(Xt, 0).chunks():
+        assert np.shares_memory(chunk.Xt, Xt)
+
+
+@pytest.mark.parametrize("storage", ["CSR matrix", "CSR array"])
+def test_chunks_of_consecutive_sparse_rows_are_views(storage, chunk_rows, rng, tmp_path):
+    Xt = STORAGE[storage](numbers(rng), tmp_path)
+    for chunk in Block(Xt, SOURCES["one for all"]).chunks():
+        if chunk.Xt.nnz:
+            assert np.shares_memory(chunk.Xt.data, Xt.data)
+            assert np.shares_memory(chunk.Xt.indices, Xt.indices)
+
+
+@pytest.mark.parametrize("storage", STORAGE)
+def test_dense_chunks_are_contiguous(storage, chunk_rows, rng, tmp_path):
+    for chunk in Block(STORAGE[storage](numbers(rng), tmp_path), SOURCES["alternating"]).chunks():
+        assert sparse.issparse(chunk.Xt) or chunk.Xt.flags.c_contiguous
+
+
+@pytest.mark.parametrize("storage", STORAGE)
+def test_chunks_take_part_in_the_two_products(storage, chunk_rows, rng, tmp_path):
+    Xt, W = numbers(rng), rng.normal(size=(M, 3))
+    total = np.zeros((3, M))
+    for chunk in Block(STORAGE[storage](Xt, tmp_path), SOURCES["at random"]).chunks():
+        Ht = chunk.Xt @ W
+        assert isinstance(Ht, np.ndarray)
+        total += Ht.T @ chunk.Xt
+    assert_allclose(total, (Xt @ W).T @ Xt, rtol=1e-10)
+
+
+@pytest.mark.parametrize("storage", STORAGE)
+def test_take_returns_dense_rows_in_the_order_asked_for(storage, rng, tmp_path):
+    Xt = numbers(rng)
+    held = Block(STORAGE[storage](Xt, tmp_path), SOURCES["at random"])
+    for rows in (np.array([7, 3, 202, 3]), np.zeros(0, int)):
+        taken = held.take(rows)
+        assert type(taken) is np.ndarray
+        assert_array_equal(taken, Xt[rows])
+
+
+@pytest.mark.parametrize("storage", STORAGE)
+def test_squared_norms_are_those_of_the_rows(storage, rng, tmp_path):
+    Xt = numbers(rng)
+    found = squared_norms(STORAGE[storage](Xt, tmp_path))
+    assert found.shape == (N,)
+    assert_allclose(found, (Xt**2).sum(axis=1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("storage", STORAGE)
+@pytest.mark.parametrize(("start", "stop"), [(0, N), (0, 0), (5, 5), (5, 100), (N - 1, N)])
+def test_consecutive_rows_are_those_of_a_slice(storage, start, stop, rng, tmp_path):
+    Xt = numbers(rng)
+    assert_array_equal(dense(consecutive_rows(STORAGE[storage](Xt, tmp_path), start, stop)), Xt[start:stop])

@@ -1,0 +1,705 @@
+"""Laws of the whole fit: what must hold whatever the data, the solver, the cut and the start."""
+
+import os
+import subprocess
+import sys
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from dbmd import DBMD
+from dbmd.data import block
+from dbmd.model.lasso import minimise
+from dbmd.model.statistics import Quadratic
+
+SOLVERS = ("exact", "agd", "admm", "cease")
+# Two W of a whole fit count as the same below this relative difference (float64).
+SAME = 1e-8
+# An objective may rise by rounding: this much, relative to its scale.
+RISE = {np.float64: 1e-9, np.float32: 1e-5}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread_for_k_means():
+    """scikit-learn's k-means of a few candidates spends its time waiting for its own threads; ours are not concerned."""
+    with threadpool_limits(1, user_api="openmp"):
+        yield
+
+
+def mixture(seed=0, n=120, m=6, r=3, sigmas=(0.2, 0.6, 1.5), concentration=0.5, dtype=np.float64):
+    """Return X, the source of each sample (0, 1, ... in random order, of unequal sizes), W and H of the model."""
+    rng = np.random.default_rng(seed)
+    share = np.arange(len(sigmas), 0, -1) / np.arange(1, len(sigmas) + 1).sum()
+    source = rng.choice(len(sigmas), n, p=share)
+    source[: len(sigmas)] = np.arange(len(sigmas))  # none is empty
+    W = rng.normal(size=(m, r)) * 3
+    Ht = rng.dirichlet(np.full(r, concentration), n)
+    X = Ht @ W.T + rng.normal(size=(n, m)) * np.array(sigmas)[source, None]
+    return X.astype(dtype), source, W, Ht
+
+
+def fitted(X, source=None, **parameters):
+    """Return a fitted model; that a short fit did not converge is not the point here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return DBMD(**{"random_state": 0} | parameters).fit(X, source=source)
+
+
+def difference(W, V):
+    return np.linalg.norm(W - V) / np.linalg.norm(V)
+
+
+def objectives(model):
+    return np.array([record.objective for record in model.history_])
+
+
+def assert_never_rises(model, X):
+    values = objectives(model)
+    assert np.isfinite(values).all()
+    # ||X - W H||^2 / (2 sigma^2) is about m n / 2 where sigma is inferred; else the objective itself is the scale.
+    scale = np.abs(values).max() + X.size
+    assert np.diff(values).max(initial=0.0) <= RISE[X.dtype.type] * scale
+
+
+# -- the objective never rises -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@settings(max_examples=25, derandomize=True, deadline=None, database=None)
+@given(data=st.data())
+def test_the_objective_never_rises(solver, data):
+    r = data.draw(st.integers(1, 6), "r")
+    dtype = data.draw(st.sampled_from([np.float64, np.float32]), "dtype")
+    X, source, _, _ = mixture(
+        seed=data.draw(st.integers(0, 10_000), "seed"),
+        n=data.draw(st.integers(max(r, 3), 80), "n"),
+        m=data.draw(st.integers(1, 8), "m"),
+        r=data.draw(st.integers(1, 6), "true r"),
+        concentration=data.draw(st.sampled_from([0.1, 1.0, 5.0]), "concentration"),
+        dtype=dtype,
+    )
+    model = fitted(
+        X,
+        data.draw(st.sampled_from([None, source]), "source"),
+        n_components=r,
+        solver=solver,
+        noise=data.draw(st.sampled_from(["source", "shared", 1.0, 0.01]), "noise"),
+        lam=data.draw(st.sampled_from([0.0, 0.3, 30.0]), "lam"),
+        alpha=data.draw(st.sampled_from([1.0, 1.1, 2.0, np.linspace(1.0, 3.0, r)]), "alpha"),
+        init=data.draw(st.sampled_from(["k-means||", "random"]), "init"),
+        n_nodes=data.draw(st.integers(1, 4), "n_nodes"),
+        tol=0.0,
+        max_iter=12,
+    )
+    assert_never_rises(model, X)
+
+
+@pytest.mark.parametrize("lam", [0.0, 2.0])
+@pytest.mark.parametrize(
+    ("solver", "options"),
+    [(solver, {"max_rounds": rounds}) for solver in SOLVERS[1:] for rounds in (1, 2, 3)]
+    + [("admm", {"rho": rho, "max_rounds": rounds}) for rho in (1e-8, 1e-3, 1e3, 1e8) for rounds in (2, 40)]
+    + [("cease", {"gamma": gamma, "max_rounds": rounds}) for gamma in (0.0, 1e-8, 1e6) for rounds in (2, 40)],
+    ids=str,
+)
+def test_the_objective_never_rises_when_a_solver_stops_early(solver, options, lam):
+    for seed in range(3):
+        X, source, _, _ = mixture(seed, n=70, r=4)
+        model = fitted(
+            X, source, n_components=4, solver=solver, solver_options=options, lam=lam, alpha=1.5,
+            n_nodes=5, tol=0.0, max_iter=15,
+        )  # fmt: skip
+        assert_never_rises(model, X)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("noise", ["source", "shared"])
+@pytest.mark.parametrize("alpha", [1.0, 2.0])
+def test_the_objective_never_rises_where_the_fit_is_perfect(dtype, noise, alpha):
+    """Data without noise: sigma falls to its floor, and what is left of the residual is rounding."""
+    X, source, _, _ = mixture(3, n=60, sigmas=(0.0, 0.0), dtype=dtype)
+    model = fitted(X, source, n_components=4, noise=noise, alpha=alpha, tol=0.0, max_iter=60)
+    assert_never_rises(model, X)
+    assert (model.noise_variance_ > 0).all()
+
+
+# -- the cut does not matter ---------------------------------------------------------------------------------------
+
+ARRANGEMENTS = {
+    "sorted": lambda n: np.sort(np.arange(n) % 3),
+    "alternating": lambda n: np.arange(n) % 3,
+    "runs of unequal length": lambda n: np.repeat([0, 2, 1, 0], [n // 2, n // 4, n // 5, n - n // 2 - n // 4 - n // 5]),
+    "one source over all nodes": lambda n: np.where(np.arange(n) % 29 == 7, 1, 0),
+}
+
+
+def arranged(arrangement, n=230, seed=5):
+    """Return data whose noise goes by the source, and the sources in an arrangement."""
+    source = ARRANGEMENTS[arrangement](n)
+    X, _, _, _ = mixture(seed, n=n, sigmas=(0.0,))
+    X += np.random.default_rng(seed).normal(size=X.shape) * np.array([0.3, 1.0, 2.0])[source, None]
+    return X, source
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "CSR"])
+@pytest.mark.parametrize("arrangement", ARRANGEMENTS)
+def test_the_number_of_nodes_does_not_matter(arrangement, form):
+    X, source = arranged(arrangement)
+    X = form(X)
+    whole = fitted(X, source, n_components=3, n_nodes=1, alpha=1.3, lam=1.0)
+    for n_nodes in (2, 3, 8, 17):
+        model = fitted(X, source, n_components=3, n_nodes=n_nodes, alpha=1.3, lam=1.0)
+        assert difference(model.components_, whole.components_) < SAME
+        assert_allclose(model.noise_variance_, whole.noise_variance_, rtol=SAME)
+        assert_array_equal(model.labels_, whole.labels_)
+        assert model.n_iter_ == whole.n_iter_
+
+
+@pytest.mark.parametrize("lam", [0.0, 1.0])
+@pytest.mark.parametrize("solver", SOLVERS[1:])
+def test_the_number_of_nodes_does_not_matter_to_the_iterative_solvers(solver, lam):
+    X, source = arranged("alternating")
+    parameters = {"n_components": 3, "solver": solver, "lam": lam}
+    whole = fitted(X, source, n_nodes=1, **parameters)
+    for n_nodes in (2, 7):
+        model = fitted(X, source, n_nodes=n_nodes, **parameters)
+        assert difference(model.components_, whole.components_) < SAME
+
+
+@pytest.mark.parametrize("init", ["k-means||", "random"])
+def test_one_seed_gives_one_start_however_the_samples_are_cut(init):
+    X, source = arranged("runs of unequal length")
+    for seed in range(4):
+        models = [
+            fitted(X, source, n_components=5, init=init, n_nodes=n_nodes, random_state=seed, max_iter=1)
+            for n_nodes in (1, 4, 17)
+        ]
+        for model in models[1:]:
+            assert difference(model.components_, models[0].components_) < SAME
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "CSR"])
+@pytest.mark.parametrize("arrangement", ARRANGEMENTS)
+def test_the_size_of_the_chunks_does_not_matter(arrangement, form, monkeypatch):
+    X, source = arranged(arrangement)
+    X = form(X)
+    whole = fitted(X, source, n_components=3, n_nodes=2)
+    for rows in (1, 7, 64):
+        monkeypatch.setattr(block, "MIN_ROWS", rows)
+        monkeypatch.setattr(block, "MAX_ROWS", rows)
+        model = fitted(X, source, n_components=3, n_nodes=2)
+        assert difference(model.components_, whole.components_) < SAME
+        assert_array_equal(model.labels_, whole.labels_)
+        # What transform gives must not depend on it either.
+        H = model.transform(X, source=source)
+        assert_allclose(H, whole.transform(X, source=source), atol=1e-7)
+
+
+def test_a_chunk_is_as_large_as_its_bytes_allow(monkeypatch):
+    """The two above would prove nothing if the sizes did not change the chunks."""
+    X, source = arranged("sorted")
+    monkeypatch.setattr(block, "MIN_ROWS", 1)
+    counts = []
+    for chunk_bytes in (1, 40 * X[0].nbytes, 10**9):
+        monkeypatch.setattr(block, "CHUNK_BYTES", chunk_bytes)
+        counts.append(len(list(block.Block(X, source.astype(np.intp)).chunks())))
+    assert counts == [230, 6, 3]
+    monkeypatch.setattr(block, "CHUNK_BYTES", 100)
+    model = fitted(X, source, n_components=3, n_nodes=1)
+    monkeypatch.setattr(block, "CHUNK_BYTES", 10**9)
+    assert difference(model.components_, fitted(X, source, n_components=3, n_nodes=1).components_) < SAME
+
+
+@pytest.mark.parametrize("solver", ["exact", "admm"])
+def test_the_number_of_threads_does_not_change_a_bit(solver, monkeypatch):
+    X, source = arranged("alternating")
+    found = []
+    for threads in ("1", "2", "4"):
+        monkeypatch.setenv("DBMD_NUM_THREADS", threads)
+        found.append(fitted(X, source, n_components=3, n_nodes=4, solver=solver))
+    for model in found[1:]:
+        assert_array_equal(model.components_, found[0].components_)
+        assert_array_equal(model.noise_variance_, found[0].noise_variance_)
+
+
+def test_by_default_there_is_a_node_for_each_thread_and_the_result_is_the_same(monkeypatch):
+    X, source = arranged("alternating")
+    found = []
+    for threads in (1, 2, 4):
+        monkeypatch.setenv("DBMD_NUM_THREADS", str(threads))
+        nodes = []
+
+        def engine(given, nodes=nodes):
+            from dbmd.engines.local import Engine
+
+            nodes.extend(given)
+            return Engine(given)
+
+        found.append(fitted(X, source, n_components=3, engine=engine))
+        assert len(nodes) == threads
+    for model in found[1:]:
+        assert difference(model.components_, found[0].components_) < SAME
+
+
+def test_the_number_of_blas_and_openmp_threads_does_not_matter():
+    code = """
+import numpy as np
+from dbmd import DBMD
+rng = np.random.default_rng(0)
+X = rng.dirichlet(np.full(3, 0.5), 200) @ rng.normal(size=(3, 6)) + 0.1 * rng.normal(size=(200, 6))
+print(repr(DBMD(n_components=3, random_state=0, n_nodes=2).fit(X).components_.tolist()))
+"""
+    found = []
+    for threads in ("1", "2"):
+        environment = os.environ | {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+        run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        found.append(np.array(eval(run.stdout)))
+    assert difference(found[0], found[1]) < SAME
+
+
+# -- symmetries of the model ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_permuting_the_samples_changes_nothing(solver):
+    X, source, W, _ = mixture(1)
+    order = np.random.default_rng(0).permutation(len(X))
+    parameters = {"n_components": 3, "init": W.T + 0.3, "solver": solver, "alpha": 1.5, "lam": 0.5, "n_nodes": 3}
+    model = fitted(X, source, **parameters)
+    permuted = fitted(X[order], source[order], **parameters)
+    assert difference(permuted.components_, model.components_) < SAME
+    assert_allclose(permuted.noise_variance_, model.noise_variance_, rtol=SAME)
+    assert_array_equal(permuted.labels_, model.labels_[order])
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_permuting_the_components_permutes_them(solver):
+    X, source, W, _ = mixture(2)
+    order = [2, 0, 1]
+    alpha = np.array([1.0, 1.5, 2.5])
+    parameters = {"n_components": 3, "solver": solver, "lam": 0.5}
+    model = fitted(X, source, init=W.T + 0.3, alpha=alpha, **parameters)
+    permuted = fitted(X, source, init=W.T[order] + 0.3, alpha=alpha[order], **parameters)
+    assert difference(permuted.components_, model.components_[order]) < SAME
+    H = model.transform(X, source=source)
+    assert_allclose(permuted.transform(X, source=source), H[:, order], atol=1e-7)
+    assert_allclose(permuted.cluster_sizes_, model.cluster_sizes_[order], rtol=1e-7)
+
+
+def test_the_names_of_the_sources_do_not_matter():
+    X, source, _, _ = mixture(2)
+    model = fitted(X, source, n_components=3)
+    named = fitted(X, np.array(["b", "c", "a"])[source], n_components=3)
+    assert named.sources_.tolist() == ["a", "b", "c"]
+    assert difference(named.components_, model.components_) < SAME
+    assert_allclose(named.noise_variance_, model.noise_variance_[[2, 0, 1]], rtol=SAME)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 7.0, 1e4])
+@pytest.mark.parametrize("alpha", [1.0, 2.0])
+@pytest.mark.parametrize("noise", ["source", "shared", 0.5])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_scaling_the_data_scales_components_and_noise(solver, noise, alpha, scale):
+    """lambda |W| must not change: lambda goes with 1 / s; a fixed sigma^2 goes with s^2."""
+    X, source, _, _ = mixture(3)
+    parameters = {"n_components": 3, "alpha": alpha, "solver": solver}
+    model = fitted(X, source, noise=noise, lam=1.0, **parameters)
+    scaled_noise = noise if isinstance(noise, str) else noise * scale**2
+    scaled = fitted(X * scale, source, noise=scaled_noise, lam=1.0 / scale, **parameters)
+    assert difference(scaled.components_, scale * model.components_) < 1e-7
+    assert_allclose(scaled.noise_variance_, scale**2 * model.noise_variance_, rtol=1e-7)
+    H = model.transform(X, source=source)
+    assert_allclose(scaled.transform(X * scale, source=source), H, atol=1e-6)
+    assert scaled.n_iter_ == model.n_iter_
+
+
+@pytest.mark.parametrize("alpha", [1.0, 2.0])
+@pytest.mark.parametrize("size", [1.0, 300.0])
+def test_shifting_the_data_shifts_the_components(alpha, size):
+    """Memberships sum to one, so x + v = (W + v 1')h + noise. The L1 norm sees a shift: lambda = 0."""
+    X, source, W, _ = mixture(4)
+    v = np.random.default_rng(1).normal(size=X.shape[1]) * size
+    model = fitted(X, source, n_components=3, alpha=alpha, init=W.T + 0.3)
+    shifted = fitted(X + v, source, n_components=3, alpha=alpha, init=W.T + 0.3 + v)
+    assert difference(shifted.components_ - v, model.components_) < 1e-7
+    assert_allclose(shifted.noise_variance_, model.noise_variance_, rtol=1e-6)
+    H = model.transform(X, source=source)
+    assert_allclose(shifted.transform(X + v, source=source), H, atol=1e-6)
+
+
+def test_all_solvers_end_a_fit_at_the_same_components():
+    X, source, W, _ = mixture(6, n=200, r=4, sigmas=(0.1, 1.0, 3.0))
+    for lam in (0.0, 3.0):
+        for alpha in (1.0, 2.0):
+            models = [
+                fitted(
+                    X, source, n_components=4, solver=solver, lam=lam, alpha=alpha, init=W.T + 0.5,
+                    n_nodes=4, max_iter=5, tol=0.0,
+                    solver_options={"tol": 1e-12, "max_rounds": 20_000},
+                )
+                for solver in SOLVERS
+            ]  # fmt: skip
+            for model in models[1:]:
+                assert difference(model.components_, models[0].components_) < 1e-6
+                assert_allclose(model.noise_variance_, models[0].noise_variance_, rtol=1e-6)
+                assert all(record.w_converged for record in model.history_)
+
+
+# -- seeds and starts ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("init", ["k-means||", "random"])
+def test_one_seed_gives_one_result_and_another_seed_another_start(init):
+    X, source, _, _ = mixture(7)
+    parameters = {"n_components": 4, "init": init, "max_iter": 1}
+    first = fitted(X, source, **parameters)
+    assert_array_equal(first.components_, fitted(X, source, **parameters).components_)
+    others = [fitted(X, source, random_state=seed, **parameters) for seed in (1, 2, 3)]
+    assert max(difference(other.components_, first.components_) for other in others) > 1e-3
+
+
+def test_a_random_state_object_moves_on():
+    X, _, _, _ = mixture(7)
+    state = np.random.RandomState(0)
+    first = fitted(X, n_components=4, init="random", random_state=state, max_iter=1)
+    second = fitted(X, n_components=4, init="random", random_state=state, max_iter=1)
+    assert difference(first.components_, second.components_) > 1e-3
+
+
+def test_a_random_start_is_of_samples():
+    X, _, _, _ = mixture(8)
+    starts = []
+
+    def engine(nodes):
+        from dbmd.engines.local import Engine
+
+        class Spy(Engine):
+            def ask(self, function, *broadcast):
+                if broadcast and not starts:
+                    starts.append(broadcast[0])
+                return super().ask(function, *broadcast)
+
+        return Spy(nodes)
+
+    fitted(X, n_components=5, init="random", max_iter=1, engine=engine)
+    rows = [int(np.flatnonzero((w == X).all(axis=1))[0]) for w in starts[0].T]
+    assert len(set(rows)) == 5
+
+
+def test_of_several_starts_the_lowest_objective_is_kept():
+    gains = []
+    for seed in range(6):
+        X, source, _, _ = mixture(seed, n=60, r=5)
+        parameters = {"n_components": 5, "init": "random", "random_state": seed}
+        once = fitted(X, source, **parameters)
+        often = fitted(X, source, n_init=6, **parameters)
+        gains.append(once.objective_ - often.objective_)
+        assert often.objective_ <= often.history_[-1].objective + 1e-9 * X.size
+    assert min(gains) >= 0.0  # the first of the six is the one alone
+    assert max(gains) > 0.0
+
+
+def test_a_given_start_at_the_optimum_is_kept():
+    """The minimiser is known: noise-free data, and a start at the truth."""
+    X, _, W, _ = mixture(9, sigmas=(0.0,))
+    model = fitted(X, n_components=3, init=W.T, noise=1.0)
+    assert difference(model.components_, W.T) < 1e-7
+
+
+# -- convergence ---------------------------------------------------------------------------------------------------
+
+
+def test_a_fit_that_runs_out_of_iterations_warns():
+    X, source, _, _ = mixture(0)
+    with pytest.warns(ConvergenceWarning, match=r"did not converge in 2 iterations.*Raise max_iter or tol"):
+        model = DBMD(3, max_iter=2, random_state=0).fit(X, source=source)
+    assert model.n_iter_ == len(model.history_) == 2
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_fit_that_converges_does_not_warn(solver):
+    X, source, _, _ = mixture(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = DBMD(3, max_iter=500, random_state=0, solver=solver).fit(X, source=source)
+    assert 1 < model.n_iter_ < 500
+    assert [record.iteration for record in model.history_] == list(range(1, model.n_iter_ + 1))
+
+
+def test_a_smaller_tolerance_takes_longer_and_ends_lower():
+    X, source, _, _ = mixture(0)
+    coarse = fitted(X, source, n_components=3, tol=1e-2)
+    fine = fitted(X, source, n_components=3, tol=1e-8, max_iter=5000)
+    assert fine.n_iter_ > coarse.n_iter_
+    assert fine.objective_ < coarse.objective_
+
+
+@pytest.mark.parametrize("solver", SOLVERS[1:])
+def test_a_solver_that_runs_out_of_rounds_warns(solver):
+    X, source, _, _ = mixture(0)
+    model = DBMD(3, solver=solver, solver_options={"max_rounds": 1}, random_state=0, n_nodes=3, max_iter=300)
+    with pytest.warns(ConvergenceWarning, match=rf"solver '{solver}' did not converge in 1 rounds"):
+        model.fit(X, source=source)
+    assert {record.rounds for record in model.history_} == {1}
+
+
+# -- degenerate data and starts ------------------------------------------------------------------------------------
+
+
+def assert_sound(model, X, source=None):
+    H = model.transform(X, source=source)
+    assert np.isfinite(model.components_).all()
+    assert np.isfinite(model.noise_variance_).all()
+    assert (model.noise_variance_ > 0).all()
+    assert np.isfinite(model.objective_)
+    assert np.isfinite(objectives(model)).all()
+    assert (H >= 0).all()
+    assert_allclose(H.sum(axis=1), 1.0, atol=1e-12)
+    assert_allclose(model.cluster_sizes_.sum(), len(X), rtol=1e-9)
+
+
+RNG = np.random.default_rng(0)
+DEGENERATE = {
+    "constant": np.full((20, 4), 3.0),
+    "zero": np.zeros((20, 4)),
+    "one value": np.full((1, 1), 5.0),
+    "a constant feature": np.column_stack([RNG.normal(size=(20, 3)), np.full(20, 7.0)]),
+    "a zero feature": np.column_stack([RNG.normal(size=(20, 3)), np.zeros(20)]),
+    "two distinct samples": np.repeat(RNG.normal(size=(2, 4)), 10, axis=0),
+    "collinear": np.outer(RNG.normal(size=20), RNG.normal(size=4)),
+    "tiny": 1e-150 * RNG.normal(size=(20, 4)),
+    "huge": 1e150 * RNG.normal(size=(20, 4)),
+    "far from the origin": 1e8 + RNG.normal(size=(20, 4)),
+    "one wild sample": np.vstack([RNG.normal(size=(19, 4)), np.full((1, 4), 1e6)]),
+}
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.5])
+@pytest.mark.parametrize("alpha", [1.0, 2.0])
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_data_gives_finite_results(name, alpha, lam):
+    X = DEGENERATE[name]
+    for init in ("k-means||", "random"):
+        for r in {1, min(3, len(X)), len(X)}:
+            model = fitted(X, n_components=r, alpha=alpha, lam=lam, init=init, max_iter=20)
+            assert_sound(model, X)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("lam", [0.0, 0.5])
+def test_a_component_without_samples_stays_finite(solver, lam):
+    X, source, W, _ = mixture(0)
+    init = np.vstack([W.T, np.full(W.shape[0], 1e3)])  # the last is far from every sample
+    model = fitted(X, source, n_components=4, init=init, solver=solver, lam=lam, max_iter=20)
+    assert_sound(model, X, source)
+    assert_never_rises(model, X)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("lam", [0.0, 0.5])
+@pytest.mark.parametrize("alpha", [1.0, 2.0])
+def test_duplicate_rows_in_the_start_stay_finite(solver, lam, alpha):
+    X, source, W, _ = mixture(0)
+    init = W.T[[0, 0, 1, 1, 1]]
+    model = fitted(X, source, n_components=5, init=init, solver=solver, lam=lam, alpha=alpha, max_iter=20, n_nodes=3)
+    assert_sound(model, X, source)
+    assert_never_rises(model, X)
+
+
+def test_one_component_is_the_weighted_mean():
+    """With r = 1 every h is 1: W is the mean, each sample weighted by the precision of its source."""
+    X, source, _, _ = mixture(0)
+    model = fitted(X, source, n_components=1, tol=1e-14, max_iter=1000)
+    weight = (1.0 / model.noise_variance_)[source]
+    assert_allclose(model.components_[0], weight @ X / weight.sum(), rtol=1e-6)
+    assert_sound(model, X, source)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_as_many_components_as_samples(solver):
+    X, source, _, _ = mixture(0, n=9)
+    model = fitted(X, source, n_components=9, solver=solver, max_iter=20)
+    assert_sound(model, X, source)
+    assert_never_rises(model, X)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_one_sample_for_each_source(solver):
+    X, _, _, _ = mixture(0, n=12)
+    source = np.arange(12)
+    model = fitted(X, source, n_components=3, solver=solver, max_iter=20, n_nodes=5)
+    assert model.noise_variance_.shape == (12,)
+    assert_sound(model, X, source)
+    assert_never_rises(model, X)
+
+
+def test_large_lambda_makes_components_sparse_and_then_zero():
+    X, source, _, _ = mixture(0)
+    zeros = [
+        (fitted(X, source, n_components=3, lam=lam, noise=1.0).components_ == 0.0).mean() for lam in (0.0, 10.0, 1e6)
+    ]
+    assert zeros[0] == 0.0
+    assert 0.0 < zeros[1] < 1.0
+    assert zeros[2] == 1.0
+
+
+# -- what travels --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("solver", "per_round"), [("agd", 1), ("admm", 1), ("cease", 2)])
+@pytest.mark.parametrize("n_nodes", [1, 4])
+def test_an_iterative_solver_sends_and_receives_the_floats_of_table_1(solver, per_round, n_nodes):
+    X, source, _, _ = mixture(0)
+    m, r = X.shape[1], 3
+    model = fitted(X, source, n_components=r, solver=solver, n_nodes=n_nodes, max_iter=6)
+    assert model.n_iter_ > 1
+    for record in model.history_:
+        assert record.rounds >= 1
+        assert record.floats_up == record.floats_down == per_round * record.rounds * m * r
+        assert record.total_floats_up > record.floats_up
+        assert record.total_floats_down > record.floats_down
+
+
+@pytest.mark.parametrize("n_nodes", [1, 2, 5])
+def test_exact_sends_the_statistics_of_each_source_of_the_fullest_node(n_nodes):
+    X, _, _, _ = mixture(0, n=100)
+    source = np.repeat([0, 1, 2, 3], [70, 10, 10, 10])
+    m, r = X.shape[1], 3
+    edges = np.linspace(0, 100, n_nodes + 1).astype(int)
+    held = max(len(set(source[i:j])) for i, j in zip(edges[:-1], edges[1:], strict=True))
+    model = fitted(X, source, n_components=r, n_nodes=n_nodes, max_iter=4)
+    for record in model.history_:
+        assert record.rounds == 1
+        assert record.floats_up == (m * r + r * r + 3) * held
+        assert record.floats_down == m * r
+
+
+# -- the end of a fit is a stationary point ------------------------------------------------------------------------
+
+
+def membership_error(G, Ht):
+    """Return the violation of the optimality conditions of min f(h) on the simplex, interior: the gradient is constant."""
+    return np.ptp(G, axis=1) * Ht.min(axis=1)
+
+
+@pytest.mark.parametrize("solver", ["exact", "agd"])
+@pytest.mark.parametrize("noise", ["source", "shared"])
+def test_a_tight_fit_ends_at_a_stationary_point(solver, noise):
+    """The gradients in W, in the memberships along the simplex and in sigma vanish."""
+    X, source, _, _ = mixture(10, n=60, m=5)
+    lam, alpha = 2.0, np.array([2.0, 1.7, 2.4])
+    model = fitted(X, source, n_components=3, alpha=alpha, lam=lam, solver=solver, noise=noise, tol=0.0, max_iter=4000)
+    W, sigma2 = model.components_.T, model.noise_variance_
+    assert sigma2.shape == (3,)
+    Ht = model.transform(X, source=source)
+    weight = 1.0 / sigma2[source]
+    R = X - Ht @ W.T
+
+    # W: 0 in gradient + lam sign(W)
+    G = -(R * weight[:, None]).T @ Ht
+    scale = np.abs((X * weight[:, None]).T @ Ht).max() + lam
+    wrong = np.where(W != 0.0, np.abs(G + lam * np.sign(W)), np.maximum(np.abs(G) - lam, 0.0))
+    assert wrong.max() / scale < 1e-6
+
+    # h: the gradient is the same in every direction that stays on the simplex
+    G = -(R @ W) * weight[:, None] - (alpha - 1.0) / Ht
+    scale = (np.abs(X @ W) * weight[:, None]).max()
+    assert (np.ptp(G * Ht - Ht * (G * Ht).sum(axis=1, keepdims=True), axis=1)).max() / scale < 1e-6
+
+    # sigma: the mean square of the residuals
+    squares = (R**2).sum(axis=1)
+    if noise == "source":
+        expected = [squares[source == c].mean() / X.shape[1] for c in range(3)]
+    else:
+        expected = np.full(3, squares.mean() / X.shape[1])
+    assert_allclose(sigma2, expected, rtol=1e-6)
+
+
+def test_no_small_step_from_the_end_of_a_fit_goes_down():
+    """The same without derivatives: the objective at random neighbours, all three moved, is not lower."""
+    X, source, _, _ = mixture(11, n=40, m=4)
+    lam, alpha = 1.0, 2.0
+    model = fitted(X, source, n_components=3, alpha=alpha, lam=lam, tol=0.0, max_iter=4000)
+    W, sigma2, Ht = model.components_.T, model.noise_variance_, model.transform(X, source=source)
+
+    def value(W, Ht, sigma2):
+        squares = ((X - Ht @ W.T) ** 2).sum(axis=1)
+        fit = (squares / (2 * sigma2[source]) + 0.5 * X.shape[1] * np.log(sigma2[source])).sum()
+        return fit + lam * np.abs(W).sum() - (alpha - 1) * np.log(Ht).sum()
+
+    rng = np.random.default_rng(0)
+    here = value(W, Ht, sigma2)
+    assert_allclose(here, model.objective_, rtol=1e-9)
+    for _ in range(200):
+        eps = 10.0 ** rng.uniform(-5, -2)
+        H_near = Ht * np.exp(eps * rng.normal(size=Ht.shape))
+        H_near /= H_near.sum(axis=1, keepdims=True)
+        near = value(W + eps * rng.normal(size=W.shape), H_near, sigma2 * np.exp(eps * rng.normal(size=3)))
+        assert near >= here - 1e-9 * abs(here)
+
+
+# -- an independent solver agrees ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [1.0, 2.0])
+def test_cvxpy_finds_the_same_memberships(alpha):
+    X, source, _, _ = mixture(12, n=10, m=5)
+    model = fitted(X, source, n_components=3, alpha=alpha, max_iter=5)
+    W, sigma2 = model.components_.T, model.noise_variance_[source]
+
+    H = cp.Variable(X.shape[:1] + (3,), nonneg=True)
+    fit = cp.sum(cp.multiply(1 / (2 * sigma2), cp.sum(cp.square(X - H @ W.T), axis=1)))
+    objective = fit if alpha == 1.0 else fit - (alpha - 1) * cp.sum(cp.log(H))
+    problem = cp.Problem(cp.Minimize(objective), [cp.sum(H, axis=1) == 1])
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+
+    Ht = model.transform(X, source=source)
+    ours = (((X - Ht @ W.T) ** 2).sum(axis=1) / (2 * sigma2)).sum()
+    if alpha > 1.0:
+        ours -= (alpha - 1) * np.log(Ht).sum()
+    assert_allclose(ours, problem.value, rtol=1e-6)
+    assert_allclose(Ht, H.value, atol=1e-3)
+
+
+@pytest.mark.parametrize("lam", [0.0, 5.0])
+def test_cvxpy_finds_the_same_components(lam):
+    X, source, _, Ht = mixture(13, n=30, m=5)
+    sigma2 = np.array([0.1, 0.5, 2.0])[source]
+    V = cp.Variable((5, 3))
+    fit = cp.sum(cp.multiply(1 / (2 * sigma2), cp.sum(cp.square(X - Ht @ V.T), axis=1)))
+    problem = cp.Problem(cp.Minimize(fit + lam * cp.norm1(cp.vec(V, order="C"))))
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+
+    weighted = Ht / sigma2[:, None]
+    W = minimise(Quadratic(Ht.T @ weighted, X.T @ weighted), lam, np.zeros((5, 3)))
+    ours = (((X - Ht @ W.T) ** 2).sum(axis=1) / (2 * sigma2)).sum() + lam * np.abs(W).sum()
+    assert_allclose(ours, problem.value, rtol=1e-7)
+    assert_allclose(W, V.value, atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_cvxpy_finds_the_components_of_one_iteration(solver):
+    """The first iteration by hand: memberships at the start, then (P) with the levels of the start, by cvxpy."""
+    X, source, W0, _ = mixture(14, n=30, m=4)
+    lam = 3.0
+    model = fitted(X, source, n_components=3, init=W0.T, lam=lam, noise=0.7, solver=solver, max_iter=1, n_nodes=3)
+
+    H = cp.Variable((30, 3), nonneg=True)
+    h_step = cp.Problem(cp.Minimize(cp.sum_squares(X - H @ W0.T)), [cp.sum(H, axis=1) == 1])
+    h_step.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    V = cp.Variable((4, 3))
+    fit = cp.sum_squares(X - H.value @ V.T) / (2 * 0.7)
+    w_step = cp.Problem(cp.Minimize(fit + lam * cp.norm1(cp.vec(V, order="C"))))
+    w_step.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+
+    constant = 0.5 * X.size * np.log(0.7)
+    assert_allclose(model.history_[0].objective, w_step.value + constant, rtol=1e-6)
+    assert_allclose(model.components_.T, V.value, atol=1e-4)
