@@ -1,4 +1,4 @@
-"""When a sample of the H-step counts as solved: the numbers that all kernels share."""
+"""The numbers that all kernels share: how the H-step goes about, and when a sample counts as solved."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 MAX_STEPS = 60  # Newton steps; four to nine are usual
+PATIENCE = 20  # after so many, every step is a plain centring step: slower, but it always gets on
+SHORT = 0.3  # after a step shorter than this, too; also how much of the gap such a step leaves
+TO_BOUNDARY = 0.99  # how much of the way to the boundary a step may go
+LIFT = 1e-2  # least entry of a warm start, times r: a zero must be able to become positive again
+BALANCE = 0.1  # least product h z of a warm start, relative to the mean of h |gradient|
 
 
 def tolerances(Q: NDArray[Any], dtype: DTypeLike) -> tuple[float, float, float]:

@@ -18,15 +18,15 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.kernels._tolerance import MAX_STEPS, tolerances
+from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, tolerances
 
 __all__ = ["solve_h", "sum_log"]
 
 LANES = 128  # 8 to 16 vector registers a loop: enough to hide latency, small enough for the cache
 
-# Contraction to fused multiply-adds is all we ask for: reordering would make a sample's result
-# depend on the compiler's mood, and NaN and infinity must stay what they are.
-_jit = numba.njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
+# Fused multiply-adds and reciprocals are all we ask for: reordering would make a sample's result depend on the
+# compiler's mood, and NaN and infinity must stay what they are.
+_jit = numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz", "arcp"}, error_model="numpy")
 
 
 def solve_h(
@@ -60,11 +60,12 @@ def solve_h(
     scale, floor, tol = tolerances(Q, dtype)
     if out is None:
         out = np.empty(Bt.shape, dtype)
+    # Contiguous and writeable, whatever came: anything else would be compiled for again.
     _solve(
-        np.ascontiguousarray(Q / scale, dtype),
-        np.ascontiguousarray(Bt),
+        np.require(Q / scale, dtype, ["C", "W"]),
+        np.require(Bt, dtype, ["C", "W"]),
         np.maximum(a / scale, floor).astype(dtype),
-        out if Ht0 is None else np.ascontiguousarray(Ht0, dtype),
+        out if Ht0 is None else np.require(Ht0, dtype, ["C", "W"]),
         Ht0 is not None,
         out,
         dtype.type(1.0 / scale),
@@ -75,7 +76,7 @@ def solve_h(
 
 def sum_log(Ht: NDArray[Any]) -> NDArray[np.float64]:
     """Return the column sums of ln Ht, shape (r,), in float64."""
-    return _sum_log(np.ascontiguousarray(Ht))
+    return _sum_log(np.require(Ht, requirements=["C", "W"]))
 
 
 @_jit
@@ -86,9 +87,9 @@ def _sum_log(Ht: Any) -> Any:
     for i in range(n):
         for k in range(r):
             product[k] *= Ht[i, k]
-        # A logarithm costs more than ten products. Entries stay above 1e-17: sixteen of them
-        # stay above 1e-272, inside the range of a float64.
-        if i % 16 == 15 or i == n - 1:
+        # A logarithm costs more than ten products. Eight entries above 1e-38, which even an outlier a
+        # billion times as far away as the data has not below, stay inside the range of a float64.
+        if i % 8 == 7 or i == n - 1:
             for k in range(r):
                 total[k] += np.log(product[k])
                 product[k] = 1.0
@@ -100,9 +101,9 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
     n, r = Bt.shape
     dtype = Q.dtype
     zero, one = dtype.type(0), dtype.type(1)
-    to_boundary = dtype.type(0.99)  # how much of the way to the boundary a step may go
-    short = dtype.type(0.3)  # after a step shorter than this, centre instead of correcting
+    to_boundary, short = dtype.type(TO_BOUNDARY), dtype.type(SHORT)
     share = one / dtype.type(r)
+    tiny = dtype.type(1e-30)  # keeps 0 / 0 out
 
     h = np.empty((r, LANES), dtype)  # the sample's point on the simplex
     z = np.empty((r, LANES), dtype)  # multipliers of h >= 0; at the solution h_k z_k = a_k
@@ -118,7 +119,7 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
     w = np.empty((r, LANES), dtype)  # L^-1 1
     ww = np.empty(LANES, dtype)
     nu = np.empty(LANES, dtype)  # multiplier of sum h = 1
-    mu = np.empty(LANES, dtype)  # mean of h z
+    gap = np.empty(LANES, dtype)  # mean of |h z - a|, then what of it to leave for the next step
     acc = np.empty(LANES, dtype)
     step = np.empty(LANES, dtype)
     correct = np.empty(LANES, dtype)  # 1: predictor-corrector step, 0: plain centring step
@@ -179,9 +180,9 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
 
         # Factor M = Q + diag(z / h) = LL', and solve L u = a / h - g and L w = 1 on the way.
         for j in range(LANES):
-            mu[j] = zero
+            gap[j] = zero
             ww[j] = zero
-            nu[j] = zero
+            nu[j] = -one  # what sum h lacks of 1 is made up for: rounding must not add up
         for i in range(r):
             row_i = i * (i + 1) // 2
             for c in range(i):
@@ -210,7 +211,8 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
             for j in range(LANES):
                 x = one / h[i, j]
                 inv_h[i, j] = x
-                mu[j] += h[i, j] * z[i, j]
+                gap[j] += abs(h[i, j] * z[i, j] - a_i)
+                nu[j] += h[i, j]
                 L[row_i + i, j] = Q_ii + z[i, j] * x
                 u[i, j] = a_i * x - g[i, j]
                 w[i, j] = one
@@ -229,9 +231,9 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
                 ww[j] += w[i, j] * w[i, j]
                 nu[j] += w[i, j] * u[i, j]
 
-        # Predictor: dh = M^-1 (a / h - g - nu 1), nu such that sum dh = 0.
+        # Predictor: dh = M^-1 (a / h - g - nu 1), nu such that sum (h + dh) = 1.
         for j in range(LANES):
-            mu[j] *= share
+            gap[j] = max(gap[j] * share, tiny)
             ww[j] = one / ww[j]
             nu[j] *= ww[j]
         for k in range(r):
@@ -250,13 +252,15 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
             acc[j] = one / acc[j]
             correct[j] = zero
         for k in range(r):
+            a_k = a[k]
             for j in range(LANES):
-                correct[j] += (h[k, j] + acc[j] * dh[k, j]) * (z[k, j] + acc[j] * dz[k, j])
-        # Mehrotra: aim at mu (mu_predicted / mu)^3, and correct for the product dh dz.
+                correct[j] += abs((h[k, j] + acc[j] * dh[k, j]) * (z[k, j] + acc[j] * dz[k, j]) - a_k)
+        # Mehrotra: leave gap (gap_predicted / gap)^3, and correct for the product dh dz.
         for j in range(LANES):
-            x = correct[j] * share / mu[j]
-            correct[j] = one if step[j] > short else zero
-            mu[j] *= x * x * x if step[j] > short else short
+            x = min(one, correct[j] * share / gap[j])
+            ahead = step[j] > short and steps[j] < PATIENCE
+            correct[j] = one if ahead else zero
+            gap[j] *= x * x * x if ahead else short
             acc[j] = zero
 
         # Corrector: the same matrix, right-hand side changed by (target - a - dh dz) / h.
@@ -264,7 +268,7 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
             row_i = i * (i + 1) // 2
             a_i = a[i]
             for j in range(LANES):
-                extra = max(mu[j] - a_i, zero) - correct[j] * dh[i, j] * dz[i, j]
+                extra = gap[j] - correct[j] * dh[i, j] * dz[i, j]
                 dz[i, j] = a_i + extra
                 v[i, j] = extra * inv_h[i, j]
             for k in range(i):
@@ -279,6 +283,15 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
             for j in range(LANES):
                 dh[k, j] = u[k, j] + v[k, j] - nu[j] * w[k, j]
         _back_substitute(L, inv_diag, dh)
+        # Where z / h is tiny, dh is a difference of large numbers. All take a share of what sum (h + dh) lacks of 1.
+        for j in range(LANES):
+            acc[j] = one
+        for k in range(r):
+            for j in range(LANES):
+                acc[j] -= h[k, j] + dh[k, j]
+        for k in range(r):
+            for j in range(LANES):
+                dh[k, j] += acc[j] * h[k, j]
 
         # The longest step that stays inside, the same for h and z so that Qh - b - z + nu 1 = 0 stays true.
         for j in range(LANES):
@@ -291,6 +304,7 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
         for j in range(LANES):
             step[j] = to_boundary / step[j]
             error[j] = zero
+            acc[j] = -one
             steps[j] += 1
         for k in range(r):
             a_k = a[k]
@@ -298,6 +312,7 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
                 h[k, j] += step[j] * dh[k, j]
                 z[k, j] += step[j] * dz[k, j]
                 error[j] = max(error[j], abs(h[k, j] * z[k, j] - a_k))
+                acc[j] += h[k, j]
         for k in range(r):
             for j in range(LANES):
                 g[k, j] = -b[k, j]
@@ -314,6 +329,8 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
                     g[k, j] += c0 * h[l, j]
             for j in range(LANES):
                 error[j] = max(error[j], abs(g[k, j] - z[k, j] + nu[j]) * share)
+        for j in range(LANES):
+            error[j] = max(error[j], abs(acc[j]) * share)
 
 
 @_jit
@@ -337,7 +354,7 @@ def _sit_warm(Q: Any, a: Any, Ht0: Any, i: Any, j: Any, b: Any, h: Any, z: Any, 
     """Start lane j near row i of Ht0, lifted off the boundary so that a zero can become positive again."""
     r = h.shape[0]
     one = h.dtype.type(1)
-    lift = h.dtype.type(1e-2)
+    lift = h.dtype.type(LIFT)
     total = one * 0
     for k in range(r):
         h[k, j] = max(Ht0[i, k], lift / h.dtype.type(r))
@@ -351,8 +368,14 @@ def _sit_warm(Q: Any, a: Any, Ht0: Any, i: Any, j: Any, b: Any, h: Any, z: Any, 
             x += Q[k, l] * h[l, j]
         g[k, j] = x
         nu += a[k] - h[k, j] * x
+    # z = g + nu where that is positive, and products h z of one size everywhere: a method far from the central
+    # path makes no progress.
+    gap = one * 0
     for k in range(r):
-        z[k, j] = max(g[k, j] + nu, max(a[k] / h[k, j], h.dtype.type(1e-3)))
+        gap += h[k, j] * abs(g[k, j] + nu)
+    gap *= h.dtype.type(BALANCE) / h.dtype.type(r)
+    for k in range(r):
+        z[k, j] = max(g[k, j] + nu, (a[k] + gap) / h[k, j])
 
 
 @_jit

@@ -13,7 +13,7 @@ So the Dirichlet prior is a barrier that an interior-point method stops at, and 
 where it usually ends. The method is Mehrotra's predictor-corrector [1]_. Eliminating dz leaves, for a
 target t of the products, an r x r system with M = Q + diag(z / h), positive definite even if Q is not:
 
-    M dh = t / h - (Qh - b) - nu 1,     1'dh = 0,         dz = t / h - z - (z / h) dh.
+    M dh = t / h - (Qh - b) - nu 1,     1'(h + dh) = 1,         dz = t / h - z - (z / h) dh.
 
 References
 ----------
@@ -27,12 +27,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.kernels._tolerance import MAX_STEPS, tolerances
+from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, tolerances
 
 __all__ = ["solve_h", "sum_log"]
-
-TO_BOUNDARY = 0.99  # how much of the way to the boundary a step may go
-SHORT = 0.3  # after a step shorter than this, centre instead of correcting
 
 
 def solve_h(
@@ -72,10 +69,11 @@ def solve_h(
 
     active = np.arange(len(Bt))  # the samples that have not converged; the others are left alone
     step = np.ones(len(Bt), dtype)
-    for _ in range(MAX_STEPS):
+    for count in range(MAX_STEPS):
         if not len(active):
             break
-        h, z, new_step, error = _newton_step(Q, Bt[active], a, H[active], Z[active], step[active])
+        stalled = (step[active] <= SHORT) | (count >= PATIENCE)
+        h, z, new_step, error = _newton_step(Q, Bt[active], a, H[active], Z[active], stalled)
         H[active], Z[active], step[active] = h, z, new_step
         active = active[error > allowed[active]]
 
@@ -102,11 +100,14 @@ def _centre(Q: NDArray[Any], Bt: NDArray[Any], a: NDArray[Any]) -> tuple[NDArray
 
 def _near(Q: NDArray[Any], Bt: NDArray[Any], a: NDArray[Any], Ht0: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return a point near Ht0, off the boundary so that a zero can become positive again."""
-    H = np.maximum(Ht0, np.asarray(1e-2 / len(Q), Bt.dtype))
+    H = np.maximum(Ht0, np.asarray(LIFT / len(Q), Bt.dtype))
     H /= H.sum(axis=1, keepdims=True)
     G = H @ Q - Bt
-    nu = a.sum() - (H * G).sum(axis=1, keepdims=True)
-    return H, np.maximum(G + nu, np.maximum(a / H, np.asarray(1e-3, Bt.dtype)))
+    G += a.sum() - (H * G).sum(axis=1, keepdims=True)
+    # z = Qh - b + nu where that is positive, and products h z of one size everywhere: a method far from the central
+    # path makes no progress.
+    gap = np.asarray(BALANCE, Bt.dtype) * (H * np.abs(G)).mean(axis=1, keepdims=True)
+    return H, np.maximum(G, (a + gap) / H)
 
 
 def _newton_step(
@@ -115,27 +116,30 @@ def _newton_step(
     a: NDArray[Any],
     h: NDArray[Any],
     z: NDArray[Any],
-    last_step: NDArray[Any],
+    stalled: NDArray[np.bool_],
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return the next (h, z), the step length and the error of the optimality conditions, row by row."""
-    r = len(Q)
+    r, tiny = len(Q), np.finfo(Q.dtype).tiny
     M = Q + (z / h)[:, :, None] * np.eye(r, dtype=Q.dtype)
     M_one = np.linalg.solve(M, np.ones((len(h), r, 1), Q.dtype))[:, :, 0]
 
     def direction(target: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         free = np.linalg.solve(M, (target / h - (h @ Q - b))[:, :, None])[:, :, 0]
-        nu = free.sum(axis=1, keepdims=True) / M_one.sum(axis=1, keepdims=True)
+        lacking = 1.0 - h.sum(axis=1, keepdims=True)  # rounding only, but it must not add up
+        nu = (free.sum(axis=1, keepdims=True) - lacking) / M_one.sum(axis=1, keepdims=True)
         dh = free - nu * M_one
+        # Where z / h is tiny, dh is a difference of large numbers. All take a share of what sum (h + dh) lacks of 1.
+        dh += h * (lacking - dh.sum(axis=1, keepdims=True))
         return dh, target / h - z - z / h * dh, nu
 
     # Predictor: straight to the solution; how far it gets says how much to centre.
     dh, dz, _ = direction(np.broadcast_to(a, h.shape))
     reach = np.minimum(1.0, _to_boundary(h, dh, z, dz))[:, None]
-    mu = (h * z).mean(axis=1, keepdims=True)
-    mu_predicted = ((h + reach * dh) * (z + reach * dz)).mean(axis=1, keepdims=True)
-    stalled = (last_step <= SHORT)[:, None]
-    aim = np.where(stalled, SHORT * mu, (mu_predicted / mu) ** 3 * mu)
-    target = np.maximum(aim, a) - np.where(stalled, 0.0, dh * dz)
+    gap = np.abs(h * z - a).mean(axis=1, keepdims=True)
+    gap_predicted = np.abs((h + reach * dh) * (z + reach * dz) - a).mean(axis=1, keepdims=True)
+    left = np.minimum(1.0, gap_predicted / np.maximum(gap, tiny)) ** 3
+    centring = stalled[:, None]
+    target = a + gap * np.where(centring, SHORT, left) - np.where(centring, 0.0, dh * dz)
 
     # Corrector: the same matrix, a better target.
     dh, dz, nu = direction(target.astype(Q.dtype))
@@ -144,7 +148,8 @@ def _newton_step(
     z = z + step[:, None] * dz
     products = np.abs(h * z - a).max(axis=1)
     gradient = np.abs(h @ Q - b - z + nu).max(axis=1) / r
-    return h, z, step, np.maximum(products, gradient)
+    sums = np.abs(h.sum(axis=1) - 1.0) / r
+    return h, z, step, np.maximum.reduce([products, gradient, sums])
 
 
 def _to_boundary(h: NDArray[Any], dh: NDArray[Any], z: NDArray[Any], dz: NDArray[Any]) -> NDArray[Any]:
