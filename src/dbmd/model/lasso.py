@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from dbmd.model.problem import metric
 from dbmd.model.statistics import Float, Quadratic
 
-KKT = 1e-12  # largest violation of the optimality conditions, relative to the data of the row
+KKT = 1e-11  # largest violation of the optimality conditions, relative to the data of the row
+Method = Callable[[Quadratic, float, Float], Float]
 BATCH = 4_000_000  # entries of the stacked r x r systems solved at once
 
 
@@ -39,19 +43,22 @@ def minimise(f: Quadratic, lam: float, W0: Float) -> Float:
     if lam == 0.0:
         return _least_squares(f, W0)
     W = W0.copy()
-    open_rows = np.arange(len(W))
-    sweeps = 1
-    while len(open_rows) and sweeps <= 4096:
-        part = Quadratic(f.A, f.B[open_rows])
-        V = _newton(part, lam, W[open_rows])
-        done = _violation(part, lam, V) <= KKT
-        # Where Newton's guess of the signs was right, the row is solved. Elsewhere descend, and guess again.
-        W[open_rows[done]] = V[done]
-        open_rows, part = open_rows[~done], Quadratic(f.A, part.B[~done])
-        W[open_rows] = _coordinate_descent(part, lam, W[open_rows], sweeps)
-        open_rows = open_rows[_violation(part, lam, W[open_rows]) > KKT]
-        sweeps *= 2
+    rows = np.arange(len(W))  # that are not solved yet
+    descents: list[Method] = [partial(_coordinate_descent, sweeps=sweeps) for sweeps in (2, 8, 32)]
+    for method in (_same_signs, *descents, _interior_point):
+        if not len(rows):
+            break
+        part = Quadratic(f.A, f.B[rows])
+        W[rows] = _better(part, lam, W[rows], method(part, lam, W[rows]))
+        # Once the signs are right, the rest is linear.
+        W[rows] = _better(part, lam, W[rows], _same_signs(part, lam, W[rows]))
+        rows = rows[_violation(part, lam, W[rows]) > KKT]
     return W
+
+
+def _better(f: Quadratic, lam: float, W: Float, V: Float) -> Float:
+    """Return row by row the one of W and V that violates the optimality conditions less."""
+    return np.where((_violation(f, lam, V) < _violation(f, lam, W))[:, None], V, W)
 
 
 def _least_squares(f: Quadratic, W0: Float) -> Float:
@@ -68,11 +75,21 @@ def _violation(f: Quadratic, lam: float, W: Float) -> Float:
     """Return for each row the largest violation of 0 in gradient + lam sign(W), relative to the row's data."""
     G = f.gradient(W)
     wrong = np.where(W != 0.0, np.abs(G + lam * np.sign(W)), np.maximum(np.abs(G) - lam, 0.0))
-    scale = np.abs(f.B).max(axis=1, initial=0.0) + np.abs(W) @ np.abs(f.A).max(axis=0) + lam
-    return wrong.max(axis=1, initial=0.0) / scale
+    return wrong.max(axis=1, initial=0.0) / (np.abs(f.B).max(axis=1, initial=0.0) + lam)
 
 
-def _coordinate_descent(f: Quadratic, lam: float, W: Float, sweeps: int) -> Float:
+def _in_batches(method: Method) -> Method:
+    """Apply a method that stacks an r x r matrix for each row to so many rows at a time that they fit the memory."""
+
+    def batched(f: Quadratic, lam: float, W: Float) -> Float:
+        rows = max(1, BATCH // len(f.A) ** 2)
+        parts = [method(Quadratic(f.A, f.B[i : i + rows]), lam, W[i : i + rows]) for i in range(0, len(W), rows)]
+        return np.concatenate(parts)
+
+    return batched
+
+
+def _coordinate_descent(f: Quadratic, lam: float, W: Float, *, sweeps: int) -> Float:
     """Return W after some rounds of exact minimisation over one component at a time, all rows at once."""
     W = W.copy()
     diagonal = np.diagonal(f.A)
@@ -86,19 +103,47 @@ def _coordinate_descent(f: Quadratic, lam: float, W: Float, sweeps: int) -> Floa
     return W
 
 
-def _newton(f: Quadratic, lam: float, W: Float) -> Float:
-    """Return the minimisers if the signs of W were those of the solution: A_ss w_s = b_s - lam sign_s."""
-    r = len(f.A)
-    V = np.empty_like(W)
-    rows = max(1, BATCH // (r * r))
-    for start in range(0, len(W), rows):
-        sign = np.sign(W[start : start + rows])
-        used = sign != 0.0
-        both = used[:, :, None] & used[:, None, :]
-        M = np.where(both, f.A, np.eye(r))
-        right = np.where(used, f.B[start : start + rows] - lam * sign, 0.0)
-        try:
-            V[start : start + rows] = np.linalg.solve(M, right[:, :, None])[:, :, 0]
-        except np.linalg.LinAlgError:  # duplicate components: coordinate descent alone must do
-            V[start : start + rows] = W[start : start + rows]
-    return V
+@_in_batches
+def _same_signs(f: Quadratic, lam: float, W: Float) -> Float:
+    """Return the minimisers if the signs of W are those of the solution: A_ss w_s = b_s - lam sign_s."""
+    sign = np.sign(W)
+    used = sign != 0.0
+    M = np.where(used[:, :, None] & used[:, None, :], f.A, np.eye(len(f.A)))
+    right = np.where(used, f.B - lam * sign, 0.0)[:, :, None]
+    try:
+        V = np.linalg.solve(M, right)[:, :, 0]
+    except np.linalg.LinAlgError:  # dependent components: any solution will do
+        V = (np.linalg.pinv(M, hermitian=True) @ right)[:, :, 0]
+    return np.where(V * W > 0.0, V, 0.0)
+
+
+@_in_batches
+def _interior_point(f: Quadratic, lam: float, W: Float) -> Float:
+    """Return the minimisers by an interior-point method, which no condition of A slows down.
+
+    With w = p - q, p, q > 0 and their multipliers x = lam + grad, y = lam - grad, the products p x and q y are driven
+    to zero. Eliminating p and q leaves (A + diag(c)) dw = ... with c the harmonic sum of x / p and y / q.
+    """
+    scale = np.abs(f.B).max(axis=1, keepdims=True, initial=0.0) + lam
+    size = np.broadcast_to(scale * len(f.A) / np.trace(f.A), W.shape)
+    p, q = size, size
+    x = y = np.broadcast_to(scale, W.shape)
+    for _ in range(60):
+        G = f.gradient(p - q)
+        mu = 0.1 * ((p * x + q * y).mean(axis=1, keepdims=True) / 2.0)
+        left, right = mu / p - lam - G, mu / q - lam + G
+        over_p, over_q = x / p, y / q
+        c = over_p * over_q / (over_p + over_q) + 1e-14 * np.trace(f.A)  # positive definite after rounding, too
+        M = f.A + c[:, :, None] * np.eye(len(f.A))
+        towards = left - over_p * (left + right) / (over_p + over_q)
+        dw = np.linalg.solve(M, towards[:, :, None])[:, :, 0]
+        dp = (over_q * dw + left + right) / (over_p + over_q)
+        dq = dp - dw
+        dx, dy = mu / p - x - over_p * dp, mu / q - y - over_q * dq
+        shrink = np.maximum.reduce([-dp / p, -dq / q, -dx / x, -dy / y]).max(axis=1, keepdims=True)
+        step = np.minimum(1.0, 0.99 / np.maximum(shrink, 1e-300))
+        p, q, x, y = p + step * dp, q + step * dq, x + step * dx, y + step * dy
+        if (mu <= 1e-16 * size.max() * scale).all():
+            break
+    # Strictly complementary: what has a multiplier of zero is in the support, the rest is zero.
+    return np.where((p * lam > x * size) | (q * lam > y * size), p - q, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,11 @@ class Objective:
 
     value: float
     scale: float
+
+    def exceeds(self, other: Objective, dtype: np.dtype[Any]) -> bool:
+        """Say whether this is higher than the other by more than rounding with data of a type explains."""
+        rounding = 1e-6 if dtype == np.float32 else 1e-10
+        return self.value - other.value > rounding * other.scale
 
 
 def objective(per_source: PerSource[Summary], W: Float, sigma2: Float, lam: float) -> Objective:

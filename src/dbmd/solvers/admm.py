@@ -34,6 +34,8 @@ def local_step(node: Node, W: Float, *, R: Float, problem: Problem, first: bool)
     assert node.quadratic is not None
     f = node.quadratic
     R_i = R * problem.share(f)
+    if not R_i.any():  # no samples, no say
+        return node, np.zeros_like(W)
     if first or node.memory is None:  # a lost dual restarts where it would end
         U = f.gradient(W)
     else:
@@ -79,11 +81,12 @@ def solve(
     WStep
     """
     R = AUTO_RHO * problem.metric if rho is None else np.full(W.shape[1], rho * problem.S)
-    change = np.inf
+    mean, change = np.full_like(W, np.inf), np.inf
     for k in range(1, max_rounds + 1):
-        total = ask(partial(local_step, R=R, problem=problem, first=k == 1), W)
-        W, before = soft(total / R, problem.lam / R), W
-        change = problem.change(W, before)
+        mean, before = ask(partial(local_step, R=R, problem=problem, first=k == 1), W) / R, mean
+        W = soft(mean, problem.lam / R)
+        # The change before thresholding: W may rest at zero while the duals are still on their way.
+        change = problem.change(mean, before)
         if change <= tol:
             return WStep(W, k, change, True)
     return WStep(W, max_rounds, change, False)

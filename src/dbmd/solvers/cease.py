@@ -21,6 +21,7 @@ from dbmd.solvers._step import WStep
 GATHERS = False
 
 AUTO_GAMMA = 0.01  # in units of the cluster sizes; raised when a round goes uphill
+MAX_GAMMA = 1e12  # at this nothing moves any more
 
 
 def gradient(node: Node, W: Float) -> tuple[Node, Float]:
@@ -88,7 +89,7 @@ def solve(
         G_candidate = ask(gradient, candidate)
         back = k > 1 and _rise(W, G, candidate, G_candidate, problem.lam) > 0.0
         if back:
-            weights = 4.0 * weights + 1e-3 * problem.metric
+            weights = np.minimum(4.0 * weights + 1e-3 * problem.metric, MAX_GAMMA * problem.metric)
         else:
             W, G = candidate, G_candidate
         candidate = ask(partial(local_solution, gamma=weights, problem=problem, back=back), G)
