@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summa
 from dbmd.registry import load
 from dbmd.result import Iteration, Result
 from dbmd.solvers import WStep
-from dbmd.sweep import summarise, sweep
+from dbmd.sweep import origin_of, summarise, sweep
 
 OnIteration = Callable[[Iteration, Float, Float], object]
 STARTS = {"k-means||": k_means_parallel, "random": random_samples}
@@ -46,6 +46,7 @@ def fit(
     n_features: int,
     dtype: np.dtype[Any],
     seed: int,
+    start: tuple[Float, Float] | None = None,
     on_iteration: OnIteration = lambda record, W, sigma2: None,
 ) -> Result:
     """Return the best of ``config.n_init`` fits.
@@ -62,6 +63,8 @@ def fit(
         Of the data.
     seed : int
         Of the start.
+    start : tuple of arrays, optional
+        W, shape (n_features, n_components), and sigma2, shape (n_sources,), to go on from instead of a start.
     on_iteration : callable
         Called after each iteration with its :class:`~dbmd.result.Iteration`, W and sigma2. The fit stops when it
         returns something true.
@@ -70,44 +73,69 @@ def fit(
     -------
     Result
     """
+    go = partial(descend, engine=engine, config=config, n_sources=n_sources, dtype=dtype, on_iteration=on_iteration)
     given = config.start(n_features)
-    results = []
-    for attempt in range(config.n_init if given is None else 1):
-        W = given
-        if W is None:
-            W = STARTS[str(config.init)](engine.ask, config.n_components, seed + 1000 * attempt)
-        results.append(fit_from(W, engine, config, n_sources=n_sources, dtype=dtype, on_iteration=on_iteration))
-    return min(results, key=lambda result: result.objective)
+    if start is not None:
+        best = go(*start)
+    elif given is not None:
+        best = go(given)
+    else:
+        draw = partial(STARTS[str(config.init)], engine.ask, config.n_components)
+        best = min((go(draw(seed + 1000 * i)) for i in range(config.n_init)), key=lambda end: end.history[-1].objective)
+
+    # A last sweep, from nothing but W and sigma: labels, sizes and objective are those of the model as it is kept.
+    W, sigma2, history, converged = best
+    W = W.astype(dtype).astype(np.float64)
+    h_step = partial(sweep, prior=config.prior, origin=origin_of(W, dtype), gather=False, warm=False)
+    summaries: PerSource[Summary] = engine.ask(partial(h_step, sigma2=sigma2), W)
+    value = objective(summaries, W, sigma2, config.lam).value
+    sizes = np.sum([s.sizes for s in summaries.values()], axis=0)
+    return Result(W, sigma2, sizes, value, history, converged)
 
 
-def fit_from(
+class Descent(NamedTuple):
+    """Where a descent ended, and how it got there."""
+
+    W: Float
+    sigma2: Float
+    history: list[Iteration]
+    converged: bool
+
+
+def descend(
     W: Float,
+    sigma2: Float | None = None,
+    *,
     engine: Any,
     config: Config,
-    *,
     n_sources: int,
     dtype: np.dtype[Any],
     on_iteration: OnIteration,
-) -> Result:
-    """Return the fit that starts at W, shape (m, r)."""
+) -> Descent:
+    """Alternate H, W and sigma from W, shape (m, r), and sigma2, shape (n_sources,), if given, until it converges."""
     engine = Metered(engine)
     solver = load("solvers", config.solver)
     w_step = _w_step_at_the_centre if solver.GATHERS else _w_step_over_the_nodes
-    h_step = partial(sweep, prior=config.prior, gather=solver.GATHERS)
+    origin = origin_of(W, dtype)
+    h_step = partial(sweep, prior=config.prior, origin=origin, gather=solver.GATHERS)
 
-    hard: PerSource[Statistics] = engine.ask(nearest, W)
+    hard: PerSource[Statistics] = engine.ask(partial(nearest, origin=origin), W)
     noise = Noise.for_data(config.noise, n_sources, hard, dtype)
-    sigma2 = noise.levels(hard.map(lambda s: s.summary(W)), len(W))
+    if sigma2 is None:
+        sigma2 = noise.levels(hard.map(lambda s: s.summary(W, origin)), len(W))
 
     history: list[Iteration] = []
     last, converged = None, False
     for iteration in range(1, config.max_iter + 1):
         clock, traffic = time.perf_counter(), engine.traffic
         replies = engine.ask(partial(h_step, sigma2=sigma2), W)
-        step, summaries, w_traffic = w_step(W, replies, sigma2, engine, solver, config)
-        W = step.W
-        sigma2 = noise.levels(summaries, len(W))
-        now = objective(summaries, W, sigma2, config.lam)
+        step, summaries, w_traffic = w_step(W, replies, sigma2, origin, engine, solver, config)
+        levels = noise.levels(summaries, len(W))
+        now = objective(summaries, step.W, levels, config.lam)
+        if last is not None and now.exceeds(last, dtype):
+            converged = True  # as far as the numbers of this type can tell: stay where we were
+            break
+        W, sigma2 = step.W, levels
 
         total = engine.traffic - traffic
         record = Iteration(
@@ -127,30 +155,24 @@ def fit_from(
         if on_iteration(record, W, sigma2) or converged:
             break
         last = now
-
-    # A last sweep, from nothing but W and sigma: labels, sizes and objective are those of the model as it is kept.
-    W = W.astype(dtype).astype(np.float64)
-    summaries = engine.ask(partial(sweep, sigma2=sigma2, prior=config.prior, gather=False, warm=False), W)
-    value = objective(summaries, W, sigma2, config.lam).value
-    sizes = np.sum([s.sizes for s in summaries.values()], axis=0)
-    return Result(W, sigma2, sizes, value, history, converged)
+    return Descent(W, sigma2, history, converged)
 
 
 WOutcome = tuple[WStep, PerSource[Summary], Traffic]
 
 
 def _w_step_at_the_centre(
-    W: Float, replies: PerSource[Statistics], sigma2: Float, engine: Metered, solver: Any, config: Config
+    W: Float, replies: PerSource[Statistics], sigma2: Float, origin: Float, engine: Metered, solver: Any, config: Config
 ) -> WOutcome:
     """Solve (P) on the statistics that the sweep brought: the centre asks itself."""
-    problem = Problem.of(replies.map(lambda s: s.summary(W)), sigma2, config.lam, engine.n_nodes)
-    centre = LocalEngine([Node("centre", quadratic=Quadratic.of(replies, sigma2))])
+    problem = Problem.of(replies.map(lambda s: s.summary(W, origin)), sigma2, config.lam, engine.n_nodes)
+    centre = LocalEngine([Node("centre", quadratic=Quadratic.of(replies, sigma2, origin))])
     step = solver.solve(W, centre.ask, problem, **dict(config.solver_options or {}))
-    return step, replies.map(lambda s: s.summary(step.W)), engine.last
+    return step, replies.map(lambda s: s.summary(step.W, origin)), engine.last
 
 
 def _w_step_over_the_nodes(
-    W: Float, replies: PerSource[Summary], sigma2: Float, engine: Metered, solver: Any, config: Config
+    W: Float, replies: PerSource[Summary], sigma2: Float, origin: Float, engine: Metered, solver: Any, config: Config
 ) -> WOutcome:
     """Solve (P) in rounds over the nodes, which keep their statistics."""
     problem = Problem.of(replies, sigma2, config.lam, engine.n_nodes)

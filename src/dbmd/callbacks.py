@@ -29,28 +29,27 @@ class Task:
     ----------
     estimator : estimator
         Whose callbacks to call.
-    X : array-like
-        The data of the fit.
+    data : dict
+        X, y and metadata of the fit, as the callbacks want them.
     max_subtasks : int
         The largest number of iterations.
     """
 
-    def __init__(self, estimator: Any, X: Any, max_subtasks: int) -> None:
-        self.estimator, self.X, self.context = estimator, X, None
+    def __init__(self, estimator: Any, data: dict[str, Any], max_subtasks: int) -> None:
+        self.told, self.context = {"estimator": estimator, **data}, None
         if hasattr(estimator, "_init_callback_context"):
             self.context = estimator._init_callback_context(max_subtasks=max_subtasks)
-            self.context.call_on_fit_task_begin(estimator=estimator, X=X)
+            self.context.call_on_fit_task_begin(**self.told)
 
     def iteration(self, fitted: Callable[[], dict[str, Any]]) -> bool:
         """Tell of an iteration; ``fitted`` gives the attributes of the model so far. Return whether to stop."""
         if self.context is None:
             return False
         subtask = self.context.subcontext(task_name="iteration")
-        subtask.call_on_fit_task_begin(estimator=self.estimator, X=self.X)
-        stop = subtask.call_on_fit_task_end(estimator=self.estimator, X=self.X, reconstruction_attributes=fitted)
-        return bool(stop)
+        subtask.call_on_fit_task_begin(**self.told)
+        return bool(subtask.call_on_fit_task_end(**self.told, reconstruction_attributes=fitted))
 
-    def end(self) -> None:
+    def end(self, fitted: Callable[[], dict[str, Any]]) -> None:
         """Tell that the fit is over."""
         if self.context is not None:
-            self.context.call_on_fit_task_end(estimator=self.estimator, X=self.X)
+            self.context.call_on_fit_task_end(**self.told, reconstruction_attributes=fitted)

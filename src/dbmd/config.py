@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import signature
 from numbers import Integral, Real
@@ -14,6 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from dbmd.registry import load, names
 
 INITS = ("k-means||", "random")
+OPTIONS: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
+    "tol": (Real, "a number >= 0", lambda v: 0 <= v < np.inf),
+    "max_rounds": (Integral, "an int >= 1", lambda v: v >= 1),
+    "rho": (Real, "a number > 0", lambda v: 0 < v < np.inf),
+    "gamma": (Real, "a number >= 0", lambda v: 0 <= v < np.inf),
+}
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,10 @@ class Config:
         """Return the start W, shape (n_features, n_components), if ``init`` is an array."""
         if isinstance(self.init, str):
             return None
-        W = np.array(self.init, dtype=np.float64)
+        try:
+            W = np.array(self.init, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(_message("init", f"one of {INITS} or an array of numbers", self.init)) from None
         expected = (self.n_components, n_features)
         if W.shape != expected:
             raise ValueError(
@@ -96,29 +105,23 @@ class Config:
             raise ValueError(_message("alpha", allowed, self.alpha))
 
     def _check_solver_options(self) -> None:
-        options = dict(self.solver_options or {})
-        known = [
-            p.name
-            for p in signature(load("solvers", self.solver).solve).parameters.values()
-            if p.kind == p.KEYWORD_ONLY
-        ]
-        for name, value in options.items():
+        if self.solver_options is None:
+            return
+        if not isinstance(self.solver_options, Mapping):
+            raise TypeError(_message("solver_options", "None or a dict of options of the solver", self.solver_options))
+        parameters = signature(load("solvers", self.solver).solve).parameters.values()
+        known = [p.name for p in parameters if p.kind == p.KEYWORD_ONLY]
+        for name, value in self.solver_options.items():
             if name not in known:
                 raise ValueError(
                     f"Unknown option {name!r} in 'solver_options' for the solver {self.solver!r}. "
                     f"Known: {', '.join(known)}."
                 )
-            least = 1 if name == "max_rounds" else 0
-            _check_number(
-                f"solver_options[{name!r}]",
-                value,
-                Real,
-                f"a number >= {least}",
-                lambda v, low=least: v >= low,
-            )
+            kind, allowed, holds = OPTIONS[name]
+            _check_number(f"solver_options[{name!r}]", value, kind, allowed, holds)
 
 
-def _check_number(name: str, value: Any, kind: type, allowed: str, holds: Any) -> None:
+def _check_number(name: str, value: Any, kind: type, allowed: str, holds: Callable[[Any], bool]) -> None:
     if not isinstance(value, kind) or isinstance(value, bool):
         raise TypeError(_message(name, allowed, value))
     if not holds(value):

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.data.block import Block, Chunk, squared_norms
+from dbmd.data.block import Block, Chunk
 from dbmd.model.node import Node
-from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary
+from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, statistics
 from dbmd.registry import load
 
 
@@ -26,7 +26,7 @@ class HStep:
     W_centred : array of shape (m, r), of the type of the data
         W - c 1'.
     offset : array of shape (r,)
-        (W - c 1')'c, to be taken off x'(W - c 1').
+        (W - c 1')'(c - taken), to be taken off (x - taken)'(W - c 1').
     Q : array of shape (r, r)
         Gram matrix of W - c 1'.
     prior : array of shape (r,)
@@ -45,13 +45,21 @@ class HStep:
     kernel: Any
 
     @classmethod
-    def at(cls, W: Float, prior: Float, sigma2: Float, dtype: np.dtype[Any], kernel: str = "cpu") -> HStep:
-        """Prepare the H-step at W for data of a type."""
+    def at(
+        cls,
+        W: Float,
+        prior: Float,
+        sigma2: Float,
+        dtype: np.dtype[Any],
+        taken: Float | None = None,
+        kernel: str = "cpu",
+    ) -> HStep:
+        """Prepare the H-step at W for samples of a type, less what was taken off them, shape (m,)."""
         c = W.mean(axis=1)
         W_centred = W - c[:, None]
         return cls(
             np.ascontiguousarray(W_centred, dtype),
-            (c @ W_centred).astype(dtype),
+            ((c if taken is None else c - taken) @ W_centred).astype(dtype),
             W_centred.T @ W_centred,
             prior,
             sigma2,
@@ -67,7 +75,14 @@ class HStep:
 
 
 def sweep(
-    node: Node, W: Float, *, sigma2: Float, prior: Float, gather: bool, warm: bool = True
+    node: Node,
+    W: Float,
+    *,
+    sigma2: Float,
+    prior: Float,
+    gather: bool,
+    origin: Float | None = None,
+    warm: bool = True,
 ) -> tuple[Node, PerSource[Statistics] | PerSource[Summary]]:
     """Node: find the memberships of its samples at W, and send statistics for each source that it holds.
 
@@ -83,6 +98,8 @@ def sweep(
         alpha0 - 1.
     gather : bool
         Send all statistics (m r + r^2 numbers and a few scalars a source), or keep them and send their summary.
+    origin : array of shape (m,), optional
+        What statistics are taken about; zero without it.
     warm : bool
         Start from the memberships of the last sweep.
 
@@ -94,43 +111,42 @@ def sweep(
         Of Statistics, or of Summary.
     """
     block: Block = node.block
-    h_step = HStep.at(W, prior, sigma2, block.dtype)
+    origin = np.zeros(len(W)) if origin is None else origin
+    taken = block.without(origin)
+    h_step = HStep.at(W, prior, sigma2, block.dtype, taken)
+    before = node.stats if node.origin is not None and np.array_equal(node.origin, origin) else None
     warm = warm and node.Ht is not None
     Ht = np.empty((block.shape[0], W.shape[1]), block.dtype) if node.Ht is None else node.Ht
     stats: PerSource[Statistics] = PerSource()
-    for chunk in block.chunks():
+    for chunk in block.chunks(taken):
         h = h_step.memberships(chunk, Ht[chunk.place] if warm else None)
         Ht[chunk.place] = h
-        stats += PerSource({chunk.source: _statistics(chunk, h, h_step, norms=node.stats is None)})
-    if node.stats is not None:  # ||X||^2 does not change from pass to pass
-        stats = PerSource({c: replace(s, sq_norm=node.stats[c].sq_norm) for c, s in stats.items()})
-    share = Quadratic.of(stats, sigma2) if stats else Quadratic.zero(*W.shape)
-    node = replace(node, Ht=Ht, stats=stats, quadratic=share, memory=None)
-    return node, stats if gather else stats.map(lambda s: s.summary(W))
+        log_prior = float(prior @ h_step.kernel.sum_log(h)) if prior.any() else 0.0
+        found = statistics(chunk.Xt, h, origin - taken, log_prior, norms=before is None)
+        stats += PerSource({chunk.source: found})
+    if before is not None:
+        stats = PerSource({c: replace(s, sq_norm=before[c].sq_norm) for c, s in stats.items()})
+    share = Quadratic.of(stats, sigma2, origin) if stats else Quadratic.zero(*W.shape)
+    node = replace(node, Ht=Ht, stats=stats, origin=origin, quadratic=share, memory=None)
+    return node, stats if gather else stats.map(lambda s: s.summary(W, origin))
 
 
 def summarise(node: Node, W: Float) -> tuple[Node, PerSource[Summary]]:
     """Node: send the summary of each source at a new W, with the memberships of the last sweep."""
     assert node.stats is not None
-    return node, node.stats.map(lambda s: s.summary(W))
+    return node, node.stats.map(lambda s: s.summary(W, node.origin))
 
 
-def _statistics(chunk: Chunk, h: NDArray[Any], h_step: HStep, *, norms: bool) -> Statistics:
-    """Return the statistics of a chunk, in float64 whatever the type of the data."""
-    log_prior = h_step.prior @ h_step.kernel.sum_log(h) if h_step.prior.any() else 0.0
-    return Statistics(
-        XHt=np.asarray(h.T @ chunk.Xt, np.float64).T,
-        HHt=np.asarray(h.T @ h, np.float64),
-        sq_norm=float(squared_norms(chunk.Xt).sum(dtype=np.float64)) if norms else 0.0,
-        n=len(h),
-        log_prior=float(log_prior),
-    )
+def origin_of(W: Float, dtype: np.dtype[Any]) -> Float:
+    """Return an origin amidst samples that W describes, shape (m,), exact in the type of the samples."""
+    return W.mean(axis=1).astype(dtype).astype(np.float64)
 
 
 def memberships(node: Node, W: Float, *, sigma2: Float, prior: Float, out: NDArray[Any]) -> tuple[Node, int]:
     """Node: write the memberships of its samples to their rows of ``out``, shape (n, r), in this process."""
-    h_step = HStep.at(W, prior, sigma2, node.block.dtype)
+    taken = node.block.without(origin_of(W, node.block.dtype))
+    h_step = HStep.at(W, prior, sigma2, node.block.dtype, taken)
     own = out[node.block.first_row :]
-    for chunk in node.block.chunks():
+    for chunk in node.block.chunks(taken):
         own[chunk.rows] = h_step.memberships(chunk)
     return node, 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -71,15 +72,28 @@ class Block:
         """Type of the entries."""
         return self.Xt.dtype
 
-    def chunks(self) -> Iterator[Chunk]:
-        """Yield the samples in cache-sized pieces of one source each."""
-        cut = _csr_rows if sparse.issparse(self.Xt) else _dense_rows
+    def without(self, origin: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what :meth:`chunks` can take off the samples: the origin if they are dense, nothing if sparse."""
+        return np.zeros_like(origin) if sparse.issparse(self.Xt) else origin
+
+    def chunks(self, taken: NDArray[np.float64] | None = None) -> Iterator[Chunk]:
+        """Yield the samples, less a vector if one is given, in cache-sized pieces of one source each."""
+        if sparse.issparse(self.Xt):
+            cut: Callable[..., Any] = _csr_rows
+        elif taken is None:
+            cut = _dense_rows
+        else:
+            cut = partial(_dense_rows_without, taken.astype(self.dtype))
         size = self._chunk_rows()
         for start, stop, source in self._segments:
             for i in range(start, stop, size):
                 place = slice(i, min(i + size, stop))
                 rows = self.rows_at(place)
                 yield Chunk(cut(self.Xt, rows), source, place, rows)
+
+    def segments(self) -> Iterator[tuple[slice, int]]:
+        """Yield places in the order of the chunks and the source of the samples there, one for each run of a source."""
+        return ((slice(start, stop), source) for start, stop, source in self._segments)
 
     def rows_at(self, place: slice) -> slice | NDArray[np.intp]:
         """Return which rows of the block stand at places in the order of the chunks."""
@@ -96,13 +110,6 @@ class Block:
             self.Xt.nnz / max(n, 1) * (self.dtype.itemsize + 4) if sparse.issparse(self.Xt) else m * self.dtype.itemsize
         )
         return int(np.clip(CHUNK_BYTES / max(bytes_per_row, 1.0), MIN_ROWS, MAX_ROWS))
-
-
-def squared_norms(Xt: Any) -> NDArray[Any]:
-    """Return ||x||^2 for every row of a chunk, shape (rows,)."""
-    if sparse.issparse(Xt):
-        return np.asarray(Xt.multiply(Xt).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", Xt, Xt)
 
 
 def _segments(sources: NDArray[np.intp] | int, n: int) -> tuple[list[tuple[int, int, int]], NDArray[np.intp] | None]:
@@ -123,6 +130,10 @@ def _dense_rows(Xt: Any, rows: slice | NDArray[np.intp]) -> NDArray[Any]:
     return np.ascontiguousarray(Xt[rows])
 
 
+def _dense_rows_without(taken: NDArray[Any], Xt: Any, rows: slice | NDArray[np.intp]) -> NDArray[Any]:
+    return np.subtract(Xt[rows], taken, order="C")
+
+
 def _csr_rows(Xt: Any, rows: slice | NDArray[np.intp]) -> Any:
     return consecutive_rows(Xt, rows.start, rows.stop) if isinstance(rows, slice) else Xt[rows]
 
@@ -132,7 +143,8 @@ def consecutive_rows(Xt: Any, start: int, stop: int) -> Any:
     if not sparse.issparse(Xt):
         return Xt[start:stop]
     first, last = Xt.indptr[start], Xt.indptr[stop]
-    return sparse.csr_array(
-        (Xt.data[first:last], Xt.indices[first:last], Xt.indptr[start : stop + 1] - first),
-        shape=(stop - start, Xt.shape[1]),
-    )
+    part = sparse.csr_array((stop - start, Xt.shape[1]), dtype=Xt.dtype)
+    # Set one by one: the constructor copies what is a view of something much larger.
+    part.data, part.indices = Xt.data[first:last], Xt.indices[first:last]
+    part.indptr = Xt.indptr[start : stop + 1] - first
+    return part

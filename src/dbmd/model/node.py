@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dbmd.model.statistics import PerSource, Quadratic, Statistics
+from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Node:
         The memberships of the last sweep, in the order of the block's chunks: where the next sweep starts.
     stats : PerSource[Statistics], optional
         Of the last sweep.
+    origin : array of shape (m,), optional
+        What these statistics are about.
     quadratic : Quadratic, optional
         This node's share of the W-problem (P), of the last sweep.
     memory : object
@@ -34,5 +36,6 @@ class Node:
     block: Any = None
     Ht: Any = None
     stats: PerSource[Statistics] | None = None
+    origin: Float | None = None
     quadratic: Quadratic | None = None
     memory: Any = None

@@ -15,8 +15,8 @@ class Noise:
     """How the noise levels follow from the residuals.
 
     The prior of sigma_c^2 is flat above a floor, so the noise step is the clipped mean square: the exact minimiser
-    of the objective on [floor, inf). The floor is relative to the mean square of the data, hence scale free; below
-    it a residual cannot be told from rounding.
+    of the objective on [floor, inf). The floor is relative to the mean square of the data about their origin, hence
+    free of scale and offset; below it a residual cannot be told from rounding.
 
     Attributes
     ----------
@@ -40,10 +40,10 @@ class Noise:
         stats: PerSource[Statistics],
         dtype: np.dtype[Any],
     ) -> Noise:
-        """Choose the floor by the mean square of the entries of X and their type."""
+        """Choose the floor by the mean square of the entries of X about the origin and by their type."""
         entries = sum(s.n * len(s.XHt) for s in stats.values())
         mean_square = sum(s.sq_norm for s in stats.values()) / entries
-        relative = max(1e-10, 10.0 * float(np.finfo(dtype).eps))
+        relative = max(1e-8, 100.0 * float(np.finfo(dtype).eps))
         return cls(kind, n_sources, relative * (mean_square or 1.0))
 
     def levels(self, per_source: PerSource[Summary], m: int) -> Float:

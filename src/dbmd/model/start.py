@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from dbmd.model.lasso import minimise
 from dbmd.model.node import Node
-from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary
+from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, squared_norms, statistics
 
 ROUNDS = 3  # of k-means||; each draws OVERSAMPLING * r candidates
 OVERSAMPLING = 2
@@ -38,17 +40,12 @@ def k_means_parallel(ask: Callable[..., Any], r: int, seed: int) -> Float:
     their source, so that a noisy source does not supply all the candidates.
     """
     candidates = ask(partial(draw_uniform, seed=seed, take=1)).Xt
-    new, precision = candidates, None
+    precision = _relative_precision(ask(partial(measure, offset=0), candidates))
     for stream in range(1, ROUNDS + 1):
-        seen: Spread = ask(
-            partial(spread, seed=seed + stream, take=OVERSAMPLING * r, precision=precision, offset=len(candidates)),
-            new,
-        )
-        precision = _relative_precision(seen.nearest)
-        new = seen.drawn.Xt
+        take = partial(draw_by_distance, seed=seed + stream, take=OVERSAMPLING * r, precision=precision)
+        new = ask(take).Xt
+        precision = _relative_precision(ask(partial(measure, offset=len(candidates)), new))
         candidates = np.concatenate([candidates, new])
-    last: Spread = ask(partial(spread, seed=seed, take=0, precision=precision, offset=len(candidates)), new)
-    precision = _relative_precision(last.nearest)
     weights = ask(partial(tally, n_candidates=len(candidates), precision=precision))
     return refine(ask, _cluster(candidates, weights, r, seed).T, REFINEMENTS)
 
@@ -56,28 +53,24 @@ def k_means_parallel(ask: Callable[..., Any], r: int, seed: int) -> Float:
 def refine(ask: Callable[..., Any], W: Float, passes: int) -> Float:
     """Return W after some passes of k-means: the exact W-step with hard memberships, sources weighted by precision."""
     for _ in range(passes):
-        stats: PerSource[Statistics] = ask(nearest, W)
-        sigma2 = {c: max(s.squares(W), 1e-12 * s.sq_norm, 1e-300) / s.n for c, s in stats.items()}
-        W = minimise(Quadratic.of(stats, sigma2), 0.0, W)
+        origin = W.mean(axis=1)
+        stats: PerSource[Statistics] = ask(partial(nearest, origin=origin), W)
+        sigma2 = {c: max(s.squares(W, origin), 1e-12 * s.sq_norm, 1e-300) / s.n for c, s in stats.items()}
+        W = minimise(Quadratic.of(stats, sigma2, origin), 0.0, W)
     return W
 
 
-def nearest(node: Node, W: Float) -> tuple[Node, PerSource[Statistics]]:
+def nearest(node: Node, W: Float, *, origin: Float | None = None) -> tuple[Node, PerSource[Statistics]]:
     """Node: assign every sample to the nearest column of W, and send the statistics of these hard memberships."""
-    centres = W.T.astype(node.block.dtype)
+    origin = np.zeros(len(W)) if origin is None else origin
+    block, taken = node.block, node.block.without(origin)
+    centres = (W.T - taken).astype(block.dtype)
     stats: PerSource[Statistics] = PerSource()
-    for chunk in node.block.chunks():
-        _, near, norms = _distances(chunk.Xt, centres)
-        Ht = np.zeros((len(near), len(centres)), node.block.dtype)
+    for chunk in block.chunks(taken):
+        _, near = _distances(chunk.Xt, centres)
+        Ht = np.zeros((len(near), len(centres)), block.dtype)
         Ht[np.arange(len(near)), near] = 1
-        found = Statistics(
-            XHt=np.asarray(Ht.T @ chunk.Xt, np.float64).T,
-            HHt=np.diag(Ht.sum(axis=0, dtype=np.float64)),
-            sq_norm=float(norms.sum(dtype=np.float64)),
-            n=len(near),
-            log_prior=0.0,
-        )
-        stats += PerSource({chunk.source: found})
+        stats += PerSource({chunk.source: statistics(chunk.Xt, Ht, origin - taken)})
     return node, stats
 
 
@@ -115,65 +108,60 @@ class Draw:
         return Draw(keys[first], np.concatenate([self.Xt, other.Xt])[first], self.take)
 
 
-@dataclass(frozen=True)
-class Spread:
-    """A draw, and the distances to the candidates by source. It adds."""
-
-    drawn: Draw
-    nearest: PerSource[Summary]
-
-    def __add__(self, other: Spread) -> Spread:
-        return Spread(self.drawn + other.drawn, self.nearest + other.nearest)
-
-
 def draw_uniform(node: Node, *, seed: int, take: int) -> tuple[Node, Draw]:
     """Node: draw samples with equal probabilities."""
     return node, Draw.of(node, exponentials(seed, node.block.first_row, node.block.shape[0]), take)
 
 
-def spread(
-    node: Node, new: Float, *, seed: int, take: int, precision: dict[int, float] | None, offset: int
-) -> tuple[Node, Spread]:
-    """Node: update the distance of every sample to its nearest candidate, and draw by it.
+def measure(node: Node, new: Float, *, offset: int) -> tuple[Node, PerSource[Summary]]:
+    """Node: note for every sample the nearest candidate and its squared distance, and send their sums by source.
 
     Parameters
     ----------
+    node : Node
+        Its memory holds distances and numbers of the nearest of the candidates before.
     new : array of shape (k, m)
-        The candidates since the last call.
-    precision : dict, optional
-        Of each source, relative to all, by the distances of the last call.
+        The candidates since then.
     offset : int
-        How many candidates there are now, the new ones included.
+        How many there were before.
     """
     block = node.block
     n = block.shape[0]
-    d2, near = node.memory if node.memory is not None else (np.full(n, np.inf, block.dtype), np.zeros(n, np.int32))
+    d2, near = node.memory if offset else (np.full(n, np.inf, block.dtype), np.zeros(n, np.int32))
     d2, near = d2.copy(), near.copy()
-    keys = exponentials(seed, block.first_row, n)
     found: PerSource[Summary] = PerSource()
     for chunk in block.chunks():
         rows = chunk.rows
         if len(new):
-            d2_new, near_new, _ = _distances(chunk.Xt, new.astype(block.dtype))
+            d2_new, near_new = _distances(chunk.Xt, new.astype(block.dtype))
             closer = d2_new < d2[rows]
-            near[rows] = np.where(closer, near_new + (offset - len(new)), near[rows])
+            near[rows] = np.where(closer, near_new + offset, near[rows])
             d2[rows] = np.where(closer, d2_new, d2[rows])
-        # A sample stands for its cluster as well as its noise allows: precision counts twice.
-        weight = 1.0 if precision is None else precision[chunk.source] ** 2
+        own = d2[rows]
+        total = Summary(float(own.sum(dtype=np.float64)), len(own), 0.0, np.zeros(0))
+        found += PerSource({chunk.source: total})
+    return replace(node, memory=(d2, near)), found
+
+
+def draw_by_distance(node: Node, *, seed: int, take: int, precision: dict[int, float]) -> tuple[Node, Draw]:
+    """Node: draw samples by their squared distance to the candidates, in units of the noise of their source."""
+    d2, _ = node.memory
+    keys = exponentials(seed, node.block.first_row, node.block.shape[0])
+    for place, source in node.block.segments():
+        rows = node.block.rows_at(place)
+        # A sample stands for its cluster only as well as its noise allows: precision counts twice.
         with np.errstate(divide="ignore"):
-            keys[rows] /= d2[rows].astype(np.float64) * weight
-        total = float(d2[rows].sum(dtype=np.float64))
-        found += PerSource({chunk.source: Summary(total, len(d2[rows]), 0.0, np.zeros(0))})
-    node = replace(node, memory=(d2, near))
-    return node, Spread(Draw.of(node, keys, take), found)
+            keys[rows] /= d2[rows].astype(np.float64) * precision[source] ** 2
+    return node, Draw.of(node, keys, take)
 
 
 def tally(node: Node, *, n_candidates: int, precision: dict[int, float]) -> tuple[Node, Float]:
     """Node: send how much precision each candidate is nearest to, shape (n_candidates,)."""
     _, near = node.memory
     weights = np.zeros(n_candidates)
-    for chunk in node.block.chunks():
-        weights += precision[chunk.source] * np.bincount(near[chunk.rows], minlength=n_candidates)
+    for place, source in node.block.segments():
+        rows = node.block.rows_at(place)
+        weights += precision[source] * np.bincount(near[rows], minlength=n_candidates)
     return replace(node, memory=None), weights
 
 
@@ -192,18 +180,19 @@ def _relative_precision(found: PerSource[Summary]) -> dict[int, float]:
     return {c: pooled / max(s.squares / s.n, 1e-6 * pooled) if pooled > 0.0 else 1.0 for c, s in found.items()}
 
 
-def _distances(Xt: Any, centres: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[Any]]:
-    """Return squared distances to the nearest centre, its number, and ||x||^2, for every row."""
-    norms = (
-        np.asarray(Xt.multiply(Xt).sum(axis=1)).ravel() if hasattr(Xt, "multiply") else np.einsum("ij,ij->i", Xt, Xt)
-    )
-    sizes = np.einsum("ij,ij->i", centres, centres)
+def _distances(Xt: Any, centres: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return for every row the squared distance to the nearest centre, and the number of that centre."""
+    if not sparse.issparse(Xt):
+        # Far from the origin, distances are small differences of large numbers: measure from amidst the centres.
+        origin = centres.mean(axis=0)
+        Xt, centres = Xt - origin, centres - origin
+    norms, sizes = squared_norms(Xt), squared_norms(centres)
     d2 = sizes - 2.0 * (Xt @ centres.T)
     near = d2.argmin(axis=1)
     best = d2[np.arange(len(near)), near] + norms
     # What is left of equal numbers is rounding, and a duplicate must not look like a new cluster.
     best[best <= 16 * np.finfo(centres.dtype).eps * (norms + sizes[near])] = 0.0
-    return best, near, norms
+    return best, near
 
 
 def _cluster(candidates: Float, weights: Float, r: int, seed: int) -> Float:
@@ -215,7 +204,9 @@ def _cluster(candidates: Float, weights: Float, r: int, seed: int) -> Float:
     from sklearn.cluster import KMeans  # late: it takes a while to load
 
     model = KMeans(r, n_init=10, random_state=seed % 2**32)
-    return np.asarray(model.fit(candidates, sample_weight=weights / weights.mean()).cluster_centers_)
+    with threadpool_limits(1):  # a few dozen points: threads would only wait for each other
+        model.fit(candidates, sample_weight=weights / weights.mean())
+    return np.asarray(model.cluster_centers_)
 
 
 def _fill(centres: Float, r: int) -> Float:

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 Float = NDArray[np.float64]
 T = TypeVar("T")
@@ -17,14 +18,18 @@ T = TypeVar("T")
 class Statistics:
     """Sufficient statistics of samples with memberships: sums over the samples, so they add.
 
+    They are taken about an origin (None: zero), a vector amidst the samples that the centre chose, the same for all:
+    far from zero the sums would be large and their differences, which matter, small. Memberships sum to one, so moving
+    the origin moves W, and nothing is lost.
+
     Attributes
     ----------
     XHt : array of shape (m, r)
-        X H^T.
+        (X - origin) H^T.
     HHt : array of shape (r, r)
         H H^T.
     sq_norm : float
-        ||X||^2.
+        ||X - origin||^2.
     n : int
         Number of samples.
     log_prior : float
@@ -46,14 +51,15 @@ class Statistics:
             self.log_prior + other.log_prior,
         )
 
-    def squares(self, W: Float) -> float:
+    def squares(self, W: Float, origin: Float | None = None) -> float:
         """Return ||X - W H||^2, at least 0."""
-        value = self.sq_norm - 2.0 * np.vdot(W, self.XHt) + np.vdot(W.T @ W, self.HHt)
+        V = W if origin is None else W - origin[:, None]
+        value = self.sq_norm - 2.0 * np.vdot(V, self.XHt) + np.vdot(V.T @ V, self.HHt)
         return max(0.0, float(value))
 
-    def summary(self, W: Float) -> Summary:
+    def summary(self, W: Float, origin: Float | None = None) -> Summary:
         """Return the few numbers that the centre needs when XHt and HHt stay where they are."""
-        return Summary(self.squares(W), self.n, self.log_prior, self.HHt.sum(axis=1))
+        return Summary(self.squares(W, origin), self.n, self.log_prior, self.HHt.sum(axis=1))
 
 
 @dataclass(frozen=True)
@@ -109,14 +115,16 @@ class Quadratic:
     A : array of shape (r, r)
         sum_c HHt_c / sigma_c^2.
     B : array of shape (m, r)
-        sum_c XHt_c / sigma_c^2.
+        sum_c X_c H_c^T / sigma_c^2.
     """
 
     A: Float
     B: Float
 
     @classmethod
-    def of(cls, stats: PerSource[Statistics], sigma2: Float | Mapping[int, float]) -> Quadratic:
+    def of(
+        cls, stats: PerSource[Statistics], sigma2: Float | Mapping[int, float], origin: Float | None = None
+    ) -> Quadratic:
         """Weigh every source by its precision 1 / sigma_c^2 and add."""
         weighted = [(1.0 / sigma2[source], s) for source, s in sorted(stats.items())]
         first = weighted[0][1]
@@ -124,6 +132,8 @@ class Quadratic:
         for weight, s in weighted:
             A += weight * s.HHt
             B += weight * s.XHt
+            if origin is not None:
+                B += weight * np.outer(origin, s.HHt.sum(axis=1))
         return cls(A, B)
 
     @classmethod
@@ -146,3 +156,39 @@ class Quadratic:
     def precision(self) -> float:
         """sum_c n_c / sigma_c^2: the sum over A, for the columns of H sum to one."""
         return float(self.A.sum())
+
+
+def statistics(Xt: Any, Ht: NDArray[Any], rest: Float, log_prior: float = 0.0, *, norms: bool = True) -> Statistics:
+    """Return the statistics of samples, dense or sparse; sums are in float64 whatever their type.
+
+    Parameters
+    ----------
+    Xt : array or sparse array of shape (n, m)
+        The samples, less as much of the origin as could be taken off them.
+    Ht : array of shape (n, r)
+        Their memberships.
+    rest : array of shape (m,)
+        What of the origin is still to be taken off.
+    log_prior : float
+        The Dirichlet term of the memberships.
+    norms : bool
+        Whether to sum up ||x - origin||^2, which does not change from pass to pass, or leave it at zero.
+    """
+    sizes = Ht.sum(axis=0, dtype=np.float64)
+    sq_norm = 0.0
+    if norms:
+        sq_norm = float((squared_norms(Xt) - 2.0 * (Xt @ rest)).sum(dtype=np.float64) + len(Ht) * (rest @ rest))
+    return Statistics(
+        XHt=np.asarray(Ht.T @ Xt, np.float64).T - np.outer(rest, sizes),
+        HHt=np.asarray(Ht.T @ Ht, np.float64),
+        sq_norm=sq_norm,
+        n=len(Ht),
+        log_prior=log_prior,
+    )
+
+
+def squared_norms(Xt: Any) -> NDArray[Any]:
+    """Return ||x||^2 for every row of a dense or sparse array, shape (rows,)."""
+    if sparse.issparse(Xt):
+        return np.asarray(Xt.multiply(Xt).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", Xt, Xt)
