@@ -1,5 +1,5 @@
 # make demo, make test, make check, make bench: each sets up what it needs in .venv first.
-# Relative paths only, so that a checkout may lie in a folder with a space in its name.
+# The tests run on all cores, so each process keeps BLAS to one. Relative paths only, so that a checkout may lie in a folder with a space in its name.
 PYTHON ?= python3
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
@@ -22,7 +22,7 @@ demo: .venv/installed
 	$(PY) -m dbmd demo
 
 test: .venv/installed
-	$(PY) -m pytest -n auto --dist loadgroup
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n auto
 
 check: .venv/installed
 	$(PY) -m ruff check .

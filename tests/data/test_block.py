@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from dbmd.data import Block, block
-from dbmd.data.block import consecutive_rows, squared_norms
+from dbmd.data.block import consecutive_rows
 
 N, M = 203, 6
 
@@ -83,6 +83,16 @@ def test_places_number_the_rows_in_the_order_of_the_chunks(sources, chunk_rows, 
         assert_array_equal(numbers_of(held.rows_at(chunk.place)), numbers_of(chunk.rows))
     whole = numbers_of(held.rows_at(slice(0, N)))
     assert_array_equal(whole, np.concatenate([numbers_of(chunk.rows) for chunk in chunks]))
+
+
+@pytest.mark.parametrize("sources", SOURCES)
+def test_segments_are_runs_of_places_with_one_source_each(sources, chunk_rows, rng):
+    expected = np.broadcast_to(SOURCES[sources], (N,))
+    held = Block(numbers(rng), SOURCES[sources])
+    segments = list(held.segments())
+    assert_array_equal(np.concatenate([np.arange(N)[place] for place, _ in segments]), np.arange(N))
+    for place, source in segments:
+        assert_array_equal(expected[held.rows_at(place)], source)
 
 
 def test_chunks_come_the_same_way_in_every_pass(chunk_rows, rng):
@@ -165,14 +175,6 @@ def test_take_returns_dense_rows_in_the_order_asked_for(storage, rng, tmp_path):
         taken = held.take(rows)
         assert type(taken) is np.ndarray
         assert_array_equal(taken, Xt[rows])
-
-
-@pytest.mark.parametrize("storage", STORAGE)
-def test_squared_norms_are_those_of_the_rows(storage, rng, tmp_path):
-    Xt = numbers(rng)
-    found = squared_norms(STORAGE[storage](Xt, tmp_path))
-    assert found.shape == (N,)
-    assert_allclose(found, (Xt**2).sum(axis=1), rtol=1e-12)
 
 
 @pytest.mark.parametrize("storage", STORAGE)

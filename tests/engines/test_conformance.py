@@ -61,12 +61,13 @@ def chaotic_sum(node):
     return node, np.random.default_rng(int(node.block)).normal(size=50) * 10.0 ** (3 * node.block)
 
 
-def blas_threads_here(node):
-    return node, tuple(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")
-
-
 def blas_threads():
-    return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+    """Return the number of threads of every BLAS library that is loaded, by its file."""
+    return {lib["filepath"]: lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+
+
+def blas_threads_here(node):
+    return node, (blas_threads(),)
 
 
 @pytest.mark.parametrize("n_nodes", [1, 2, 5])
@@ -133,23 +134,29 @@ def test_the_number_of_threads_does_not_change_a_bit(make):
             assert_array_equal(make(7, n_threads).ask(chaotic_sum), expected)
 
 
+@pytest.fixture
+def two_blas_threads():
+    """Allow BLAS two threads; return what every library made of it."""
+    with threadpool_limits(2, user_api="blas"):
+        allowed = blas_threads()
+        assert 2 in allowed.values()  # else the test would say nothing
+        yield allowed
+
+
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_blas_is_held_to_one_thread_in_the_nodes_and_let_go_after(make, n_threads):
-    engine = make(3, n_threads)
-    with threadpool_limits(2, user_api="blas"):
-        assert set(blas_threads()) == {2}  # else the rest would say nothing
-        assert set(engine.ask(blas_threads_here)) == {1}
-        assert set(blas_threads()) == {2}
+def test_blas_is_held_to_one_thread_in_the_nodes_and_let_go_after(make, n_threads, two_blas_threads):
+    for in_node in make(3, n_threads).ask(blas_threads_here):
+        assert set(in_node.values()) == {1}
+    assert blas_threads() == two_blas_threads
 
 
-def test_blas_is_let_go_after_a_failure(make):
-    with threadpool_limits(2, user_api="blas"):
-        with pytest.raises(KeyError):
-            make(2).ask(fail_everywhere)
-        assert set(blas_threads()) == {2}
+def test_blas_is_let_go_after_a_failure(make, two_blas_threads):
+    with pytest.raises(KeyError):
+        make(2).ask(fail_everywhere)
+    assert blas_threads() == two_blas_threads
 
 
-def test_blas_is_let_go_when_the_questions_of_two_engines_overlap(make):
+def test_blas_is_let_go_when_the_questions_of_two_engines_overlap(make, two_blas_threads):
     # As in a grid search with threads: the second begins before, and ends after the end of the first.
     first, second = make(1, 1), make(1, 1)
     first_began, second_began, first_ended = threading.Event(), threading.Event(), threading.Event()
@@ -166,13 +173,12 @@ def test_blas_is_let_go_when_the_questions_of_two_engines_overlap(make):
         first_began.wait(timeout=30)
         second.ask(wait_for_end_of_first)
 
-    with threadpool_limits(2, user_api="blas"):
-        thread = threading.Thread(target=ask_second)
-        thread.start()
-        assert first.ask(wait_for_second)
-        first_ended.set()
-        thread.join()
-        assert set(blas_threads()) == {2}
+    thread = threading.Thread(target=ask_second)
+    thread.start()
+    assert first.ask(wait_for_second)
+    first_ended.set()
+    thread.join()
+    assert blas_threads() == two_blas_threads
 
 
 def test_closing_ends_the_threads_that_it_began(make):

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
-from dbmd.model.statistics import PerSource, Quadratic
+from dbmd.model.statistics import PerSource, Quadratic, squared_norms
 from strategies import cuts, decompositions, statistics_of
 
 
@@ -164,3 +165,12 @@ def test_the_quadratic_of_no_samples_is_neutral(rng):
 def test_the_precision_of_a_quadratic_is_the_number_of_samples_over_their_noise(sigma2, rng):
     s = statistics_of(rng.normal(size=(50, 3)), rng.dirichlet(np.ones(4), 50))
     assert_allclose(Quadratic.of(PerSource({0: s}), np.array([sigma2])).precision, 50 / sigma2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sparse.csr_matrix, sparse.csr_array])
+@pytest.mark.parametrize("n", [0, 1, 20])
+def test_squared_norms_are_those_of_the_rows(n, kind, rng):
+    Xt = rng.normal(size=(n, 4)) * (rng.random((n, 4)) < 0.5)
+    found = squared_norms(kind(Xt))
+    assert found.shape == (n,)
+    assert_allclose(found, (Xt**2).sum(axis=1), rtol=1e-12)

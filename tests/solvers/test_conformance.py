@@ -15,7 +15,7 @@ from dbmd.registry import load, names
 from strategies import w_problem, w_problems
 
 SOLVERS = names("solvers")
-PRECISE = {"tol": 1e-12, "max_rounds": 100_000}
+PRECISE = {"tol": 1e-12, "max_rounds": 20_000}
 
 PROBLEMS = {
     "equal nodes": {},

@@ -1,0 +1,73 @@
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbmd.metrics import clustering_accuracy
+
+labellings = st.integers(1, 30).flatmap(
+    lambda n: st.tuples(*(st.lists(st.integers(0, 3), min_size=n, max_size=n) for _ in range(2)))
+)
+
+
+@given(labellings)
+def test_it_is_the_best_of_all_matchings(labels):
+    """Four classes and four clusters at most: all 24 ways to match them."""
+    true, predicted = map(np.array, labels)
+    best = max(np.mean(true == np.array(order)[predicted]) for order in permutations(range(4)))
+    assert clustering_accuracy(true, predicted) == pytest.approx(best, abs=1e-15)
+
+
+@given(labellings)
+def test_it_is_symmetric_and_in_the_unit_interval(labels):
+    true, predicted = labels
+    value = clustering_accuracy(true, predicted)
+    assert 0.0 < value <= 1.0
+    assert value == clustering_accuracy(predicted, true)
+    assert isinstance(value, float)
+
+
+@given(labellings)
+def test_the_order_of_the_samples_and_the_names_of_the_clusters_do_not_matter(labels):
+    true, predicted = map(np.array, labels)
+    value = clustering_accuracy(true, predicted)
+    order = np.random.default_rng(0).permutation(len(true))
+    assert clustering_accuracy(true[order], predicted[order]) == value
+    assert clustering_accuracy(np.array(list("dacb"))[true], np.array([7, -1, 3, 100])[predicted]) == value
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=20))
+def test_it_is_one_for_the_same_partition_and_only_then(labels):
+    renamed = [{"a": 9, "b": 4, "c": 7}[label] for label in labels]
+    assert clustering_accuracy(labels, renamed) == 1.0
+    if len(set(labels)) > 1:
+        assert clustering_accuracy(labels, [0] * len(labels)) < 1.0
+
+
+def test_what_is_left_over_counts_as_wrong():
+    # A cluster for each sample matches one sample of each class.
+    assert clustering_accuracy([0, 0, 0, 1, 1, 1], [0, 1, 2, 3, 4, 5]) == pytest.approx(2 / 6)
+    # One cluster for all matches the largest class.
+    assert clustering_accuracy([0, 0, 0, 1, 1, 2], [5] * 6) == pytest.approx(3 / 6)
+
+
+def test_the_matched_count_is_maximised():
+    """Errata 20: the authors' cost 1 / (1 + frequency) picks the other matching, of 20 samples, here."""
+    counts = np.array([[50, 10], [10, 0]])
+    cost = 1 / (1 + counts)
+    assert cost[0, 1] + cost[1, 0] < cost[0, 0] + cost[1, 1]
+    true = np.repeat([0, 0, 1, 1], counts.ravel())
+    predicted = np.repeat([0, 1, 0, 1], counts.ravel())
+    assert clustering_accuracy(true, predicted) == pytest.approx(50 / 70)
+
+
+@pytest.mark.parametrize(
+    ("true", "predicted"),
+    [([0, 1], [0]), ([], []), ([[0, 1]], [[0, 1]]), ([0, 1], [[0], [1]])],
+    ids=["lengths", "empty", "two-dimensional", "column"],
+)
+def test_what_cannot_be_compared_is_refused_with_the_shapes(true, predicted):
+    with pytest.raises(ValueError, match=r"must be one-dimensional, of the same length and not empty\. Got shapes \("):
+        clustering_accuracy(true, predicted)

@@ -1,0 +1,247 @@
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from dbmd.data import Block, block, partition
+from dbmd.engines.local import Engine
+from dbmd.kernels import reference
+from dbmd.model.node import Node
+from dbmd.model.statistics import Quadratic, Statistics, Summary
+from dbmd.sweep import HStep, memberships, summarise, sweep
+from strategies import statistics_of
+
+N, M, R = 157, 6, 3
+SIGMA2 = np.array([0.05, 0.5, 4.0])
+PRIORS = {"none": np.zeros(R), "equal": np.full(R, 0.7), "a vector": np.array([0.2, 0.0, 1.5])}
+SOURCES = {
+    "one": np.zeros(N, int),
+    "sorted": np.repeat([0, 1, 2], [50, 60, 47]),
+    "alternating": np.arange(N) % 3,
+}
+
+
+def data(rng, offset=0.0):
+    """Return samples with some zeros, and a basis near which they lie."""
+    W = offset + rng.normal(size=(M, R))
+    Xt = rng.dirichlet(np.ones(R), N) @ W.T + 0.3 * rng.normal(size=(N, M))
+    return Xt * (rng.random((N, M)) < 0.8), W
+
+
+def plain_memberships(Xt, W, sources, prior):
+    """Return Ht by the formula: min 1/2 ||x - W h||^2 - sigma_c^2 sum_k prior_k ln h_k, by the reference kernel."""
+    Ht = np.empty((len(Xt), W.shape[1]))
+    for c in np.unique(sources):
+        own = sources == c
+        Ht[own] = reference.solve_h(W.T @ W, Xt[own] @ W, SIGMA2[c] * prior)
+    return Ht
+
+
+def asked(Xt, W, sources, prior, *, n_nodes=1, gather=True, passes=1):
+    """Return the reply to the last of some sweeps, and the nodes after it."""
+    with Engine(partition(Xt, sources, n_nodes), n_threads=1) as engine:
+        for _ in range(passes):
+            reply = engine.ask(partial(sweep, sigma2=SIGMA2, prior=prior, gather=gather), W)
+        return reply, engine.nodes
+
+
+def assert_statistics_close(found, expected, rtol):
+    assert sorted(found) == sorted(expected)
+    for c, stats in found.items():
+        other = expected[c]
+        assert_allclose(stats.XHt, other.XHt, rtol=rtol, atol=rtol * np.abs(other.XHt).max())
+        assert_allclose(stats.HHt, other.HHt, rtol=rtol, atol=rtol * np.abs(other.HHt).max())
+        assert_allclose(stats.sq_norm, other.sq_norm, rtol=rtol)
+        assert_allclose(stats.log_prior, other.log_prior, rtol=rtol, atol=rtol * other.n)
+        assert stats.n == other.n
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("sources", SOURCES)
+def test_statistics_are_those_of_a_plain_computation(sources, prior, rng):
+    Xt, W = data(rng)
+    prior, sources = PRIORS[prior], SOURCES[sources]
+    Ht = plain_memberships(Xt, W, sources, prior)
+    expected = {c: statistics_of(Xt[sources == c], Ht[sources == c], prior) for c in np.unique(sources)}
+    found, _ = asked(Xt, W, sources, prior, n_nodes=2)
+    assert all(isinstance(stats, Statistics) for stats in found.values())
+    assert_statistics_close(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("sources", SOURCES)
+def test_neither_nodes_nor_chunks_matter(sources, prior, rng, monkeypatch):
+    Xt, W = data(rng)
+    prior, sources = PRIORS[prior], SOURCES[sources]
+    expected, _ = asked(Xt, W, sources, prior)
+    for min_rows, chunk_bytes, n_nodes in [(1, 1, 1), (10, 1, 3), (7, 500, 7), (512, 10**9, 5), (1, 2000, N)]:
+        monkeypatch.setattr(block, "MIN_ROWS", min_rows)
+        monkeypatch.setattr(block, "CHUNK_BYTES", chunk_bytes)
+        found, _ = asked(Xt, W, sources, prior, n_nodes=n_nodes)
+        assert_statistics_close(found, expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("sources", SOURCES)
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csr_array, np.asfortranarray])
+def test_storage_does_not_matter(kind, sources, rng, monkeypatch):
+    monkeypatch.setattr(block, "MIN_ROWS", 20)
+    monkeypatch.setattr(block, "CHUNK_BYTES", 1)
+    Xt, W = data(rng)
+    expected, _ = asked(Xt, W, SOURCES[sources], PRIORS["equal"])
+    found, _ = asked(kind(Xt), W, SOURCES[sources], PRIORS["equal"], n_nodes=2)
+    assert_statistics_close(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 4])
+def test_the_number_of_threads_does_not_change_a_bit(n_threads, rng):
+    Xt, W = data(rng)
+    expected, _ = asked(Xt, W, SOURCES["alternating"], PRIORS["equal"], n_nodes=5)
+    with Engine(partition(Xt, SOURCES["alternating"], 5), n_threads=n_threads) as engine:
+        found = engine.ask(partial(sweep, sigma2=SIGMA2, prior=PRIORS["equal"], gather=True), W)
+    for c, stats in found.items():
+        assert_array_equal(stats.XHt, expected[c].XHt)
+        assert_array_equal(stats.HHt, expected[c].HHt)
+        assert stats.log_prior == expected[c].log_prior
+
+
+def test_permuting_the_samples_changes_nothing(rng):
+    Xt, W = data(rng)
+    order, sources = rng.permutation(N), SOURCES["alternating"]
+    expected, _ = asked(Xt, W, sources, PRIORS["equal"])
+    found, _ = asked(Xt[order], W, sources[order], PRIORS["equal"])
+    assert_statistics_close(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("sources", SOURCES)
+def test_float32_stays_float32_in_the_memberships_and_becomes_float64_in_the_sums(sources, rng):
+    Xt, W = data(rng)
+    expected, _ = asked(Xt, W, SOURCES[sources], PRIORS["equal"])
+    found, nodes = asked(Xt.astype(np.float32), W, SOURCES[sources], PRIORS["equal"], n_nodes=2)
+    assert_statistics_close(found, expected, rtol=1e-4)
+    for stats in found.values():
+        assert stats.XHt.dtype == stats.HHt.dtype == np.float64
+    assert {node.Ht.dtype for node in nodes} == {np.dtype(np.float32)}
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_float32_data_are_accumulated_in_float64(kind, monkeypatch):
+    monkeypatch.setattr(block, "MIN_ROWS", 1)
+    monkeypatch.setattr(block, "MAX_ROWS", 1)
+    Xt = np.ones((300, 2), np.float32)
+    Xt[0] = 2.0**26  # in float32, adding one to this changes nothing
+    found, _ = asked(kind(Xt), np.ones((2, 1)), np.zeros(300, int), np.zeros(1))
+    assert_array_equal(found[0].XHt, 2.0**26 + 299.0)
+    assert found[0].HHt[0, 0] == 300.0
+    assert found[0].sq_norm == 2.0 * (2.0**52 + 299.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_offset_common_to_data_and_basis_does_not_change_the_memberships(dtype, rng):
+    Xt, W = data(rng)
+    shift = 100.0 * rng.normal(size=M)
+    one = Block(Xt.astype(dtype), 1)
+    other = Block((Xt + shift).astype(dtype), 1)
+    found = []
+    for held, basis in ((one, W), (other, W + shift[:, None])):
+        (chunk,) = held.chunks()
+        found.append(HStep.at(basis, PRIORS["equal"], SIGMA2, held.dtype).memberships(chunk))
+    assert_allclose(found[1], found[0], atol=1e-3 if dtype is np.float32 else 1e-8)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("gather", [False, True])
+def test_a_second_pass_from_the_memberships_of_the_first_gives_the_same(gather, prior, rng):
+    Xt, W = data(rng)
+    sources = SOURCES["alternating"]
+    first, _ = asked(Xt, W, sources, PRIORS[prior], n_nodes=3, gather=gather)
+    second, _ = asked(Xt, W, sources, PRIORS[prior], n_nodes=3, gather=gather, passes=3)
+    for c in first:
+        if gather:
+            assert_statistics_close({c: second[c]}, {c: first[c]}, rtol=1e-6)
+        else:
+            assert_allclose(second[c].squares, first[c].squares, rtol=1e-6)
+            assert_allclose(second[c].sizes, first[c].sizes, rtol=1e-6, atol=1e-6 * first[c].n)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_a_pass_after_W_has_moved_does_not_remember_the_old_W(prior, rng):
+    Xt, W = data(rng)
+    sources, prior = SOURCES["sorted"], PRIORS[prior]
+    expected, _ = asked(Xt, W, sources, prior)
+    with Engine(partition(Xt, sources, 2), n_threads=1) as engine:
+        engine.ask(partial(sweep, sigma2=SIGMA2, prior=prior, gather=True), rng.normal(size=W.shape))
+        for warm in (True, False):
+            found = engine.ask(partial(sweep, sigma2=SIGMA2, prior=prior, gather=True, warm=warm), W)
+            assert_statistics_close(found, expected, rtol=1e-5)
+
+
+def test_without_gathering_the_summary_at_W_is_sent(rng):
+    Xt, W = data(rng)
+    stats, _ = asked(Xt, W, SOURCES["sorted"], PRIORS["equal"])
+    found, _ = asked(Xt, W, SOURCES["sorted"], PRIORS["equal"], gather=False)
+    for c, summary in found.items():
+        assert isinstance(summary, Summary)
+        expected = stats[c].summary(W)
+        assert_allclose(summary.squares, expected.squares, rtol=1e-10)
+        assert_allclose(summary.sizes, expected.sizes, rtol=1e-10)
+        assert_allclose(summary.log_prior, expected.log_prior, rtol=1e-10)
+        assert summary.n == expected.n
+
+
+def test_summarise_takes_the_memberships_of_the_last_sweep_and_a_new_W(rng):
+    Xt, W = data(rng)
+    V = rng.normal(size=W.shape)
+    stats, nodes = asked(Xt, W, SOURCES["alternating"], PRIORS["equal"], n_nodes=3)
+    found = Engine(nodes, n_threads=1).ask(summarise, V)
+    for c, summary in found.items():
+        assert_allclose(summary.squares, stats[c].squares(V), rtol=1e-10)
+        assert_allclose(summary.sizes, stats[c].HHt.sum(axis=1), rtol=1e-10)
+
+
+def test_the_nodes_keep_shares_of_the_problem_that_add_up_to_it(rng):
+    Xt, W = data(rng)
+    stats, nodes = asked(Xt, W, SOURCES["alternating"], PRIORS["equal"], n_nodes=4)
+    total = sum((node.quadratic for node in nodes[1:]), nodes[0].quadratic)
+    expected = Quadratic.of(stats, SIGMA2)
+    assert_allclose(total.A, expected.A, rtol=1e-10)
+    assert_allclose(total.B, expected.B, rtol=1e-9, atol=1e-10 * np.abs(expected.B).max())
+
+
+def test_a_node_without_samples_says_nothing_and_has_no_share(rng):
+    _, W = data(rng)
+    node = Node("empty", block=Block(np.empty((0, M)), np.zeros(0, int)))
+    for _ in range(2):
+        node, reply = sweep(node, W, sigma2=SIGMA2, prior=PRIORS["equal"], gather=True)
+        assert reply == {}
+        assert node.quadratic.precision == 0.0
+        assert node.quadratic.B.shape == W.shape
+
+
+def test_a_sweep_forgets_what_a_solver_kept(rng):
+    Xt, W = data(rng)
+    node = Node("one", block=Block(Xt), memory="of another W")
+    node, _ = sweep(node, W, sigma2=SIGMA2, prior=PRIORS["none"], gather=False)
+    assert node.memory is None
+
+
+def test_data_and_W_are_not_modified(rng):
+    Xt, W = data(rng)
+    copies = Xt.copy(), W.copy()
+    asked(Xt, W, SOURCES["alternating"], PRIORS["equal"], n_nodes=2, passes=2)
+    assert_array_equal(Xt, copies[0])
+    assert_array_equal(W, copies[1])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("sources", SOURCES)
+@pytest.mark.parametrize("n_nodes", [1, 4])
+def test_memberships_are_written_to_the_rows_of_their_samples(n_nodes, sources, kind, rng, monkeypatch):
+    monkeypatch.setattr(block, "MIN_ROWS", 16)
+    monkeypatch.setattr(block, "CHUNK_BYTES", 1)
+    Xt, W = data(rng)
+    out = np.full((N, R), np.nan)
+    with Engine(partition(kind(Xt), SOURCES[sources], n_nodes), n_threads=2) as engine:
+        engine.ask(partial(memberships, sigma2=SIGMA2, prior=PRIORS["equal"], out=out), W)
+    assert_allclose(out, plain_memberships(Xt, W, SOURCES[sources], PRIORS["equal"]), atol=1e-6)
