@@ -85,7 +85,7 @@ def one_pass() -> None:
         with threadpool_limits(threads):
             bare = best(lambda: (X @ W32, H.T @ X))
         for alpha in (1.0, 2.0):
-            step = partial(sweep, sigma2=sigma2, prior=np.full(r, alpha - 1.0), gather=True)
+            step = partial(sweep, sigma2=sigma2, prior=np.full(r, alpha - 1.0), origin=W.mean(axis=1), gather=True)
             with Engine(partition(X, 0, threads), n_threads=threads) as engine:
                 warm = best(lambda ask=engine.ask, step=step: ask(step, W))
                 cold = best(lambda ask=engine.ask, step=step: ask(partial(step, warm=False), W))
@@ -103,7 +103,7 @@ def one_pass() -> None:
             "1.8",
         )
     mixed = rng.integers(0, 3, n)
-    step = partial(sweep, sigma2=sigma2, prior=np.zeros(r), gather=True)
+    step = partial(sweep, sigma2=sigma2, prior=np.zeros(r), origin=W.mean(axis=1), gather=True)
     with Engine(partition(X, mixed, 2), n_threads=2) as engine:
         gathered = best(lambda: engine.ask(step, W))
     note("The same with three sources in alternating rows, 2 threads", f"{gathered:.3f} s")
@@ -137,10 +137,10 @@ X = np.empty((n, m), np.float32)
 rng = np.random.default_rng(0)
 for start in range(0, n, 10_000):
     X[start : start + 10_000] = rng.random((10_000, m), dtype=np.float32)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()  # resident now, not at the peak
 DBMD(r, max_iter=3, random_state=0).fit(X)
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print((after - before) / 1024 - n * r * 4 / 2**20)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print((after - before - n * r * 4) / 2**20)
 """
     extra = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     note("Peak memory of a fit of 400,000 x 784 float32 beyond X and H", f"{float(extra):.0f} MB", "200 MB")
@@ -158,7 +158,7 @@ def peers() -> None:
     warnings.simplefilter("ignore")
     file = Path(os.environ.get("DBMD_DATA", ".")) / "covtype" / "covtype.npz"
     if file.exists():
-        X, name = np.load(file)["X"].astype(np.float32), "CoverType, 581,012 x 54 float32"
+        X, name = np.ascontiguousarray(np.load(file)["X"], np.float32), "CoverType, 581,012 x 54 float32"
     else:
         X, name = np.random.default_rng(0).random((581_012, 54), dtype=np.float32), "random 581,012 x 54 float32"
     fits = {
