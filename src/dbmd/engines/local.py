@@ -10,6 +10,7 @@ from operator import add
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 
@@ -53,7 +54,10 @@ class Engine:
 
         def run(node: Any) -> Any:
             try:
-                return node_function(node, *broadcast)
+                # OpenBLAS now and then raises the flag "invalid" for padding that is no part of a product of finite
+                # float32 arrays. Data are checked before they get here.
+                with np.errstate(invalid="ignore"):
+                    return node_function(node, *broadcast)
             except Exception as error:
                 error.add_note(f"at node {node.name!r} of the local engine")
                 raise
