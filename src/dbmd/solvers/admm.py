@@ -51,7 +51,7 @@ def solve(
     problem: Problem,
     *,
     rho: float | None = None,
-    tol: float = 1e-10,
+    tol: float = 1e-12,
     max_rounds: int = 1000,
 ) -> WStep:
     """Return the minimiser of (P) by the alternating direction method of multipliers.
