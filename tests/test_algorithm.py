@@ -1,6 +1,7 @@
 """Laws of the whole fit: what must hold whatever the data, the solver, the cut and the start."""
 
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 
 import cvxpy as cp
@@ -14,7 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from dbmd import DBMD
+from dbmd.algorithm import FRESH
 from dbmd.data import block
+from dbmd.dataset import in_memory
 from dbmd.model.lasso import minimise
 from dbmd.model.statistics import Quadratic
 
@@ -220,7 +223,7 @@ def test_a_chunk_is_as_large_as_its_bytes_allow(monkeypatch):
     for chunk_bytes in (1, 40 * X[0].nbytes, 10**9):
         monkeypatch.setattr(block, "CHUNK_BYTES", chunk_bytes)
         counts.append(len(list(block.Block(X, source.astype(np.intp)).chunks())))
-    assert counts == [230, 6, 3]
+    assert counts == [230, 7, 3]  # 230 samples of three sources, gathered among 120 at a time
     monkeypatch.setattr(block, "CHUNK_BYTES", 100)
     model = fitted(X, source, n_components=3, n_nodes=1)
     monkeypatch.setattr(block, "CHUNK_BYTES", 10**9)
@@ -714,3 +717,172 @@ def test_cvxpy_finds_the_components_of_one_iteration(solver):
     constant = 0.5 * X.size * np.log(0.7)
     assert_allclose(model.history_[0].objective, w_step.value + constant, rtol=1e-6)
     assert_allclose(model.components_.T, V.value, atol=1e-4)
+
+
+# -- resuming --------------------------------------------------------------------------------------------------------
+
+
+def states_of(data, **parameters):
+    """Return a model fitted to a dataset, and the state after each iteration."""
+    states = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = DBMD(**{"random_state": 0} | parameters).fit_data(data, on_iteration=states.append)
+    return model, states
+
+
+def resumed(data, state, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return DBMD(**{"random_state": 0} | parameters).fit_data(data, resume=state)
+
+
+def without_times(history):
+    return [{name: value for name, value in record.items() if name != "seconds"} for record in history]
+
+
+def assert_cannot_be_told_apart(one, other):
+    assert_array_equal(one.components_, other.components_)
+    assert_array_equal(one.noise_variance_, other.noise_variance_)
+    assert one.objective_ == other.objective_
+    assert one.n_iter_ == other.n_iter_
+    assert without_times(one.history_) == without_times(other.history_)
+    assert one.fit_info_["converged"] == other.fit_info_["converged"]
+    for name in ("n", "counts", "sizes", "largest", "memberships"):
+        assert_array_equal(getattr(one.profile_, name), getattr(other.profile_, name))
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["rows kept", "rows not kept"])
+@pytest.mark.parametrize("solver", SOLVERS)
+@settings(max_examples=6)
+@given(data=st.data())
+def test_a_resumed_fit_cannot_be_told_from_one_that_ran_through(solver, keeps, data):
+    X, source, _, _ = mixture(
+        seed=data.draw(st.integers(0, 1000), "seed"),
+        n=60,
+        dtype=data.draw(st.sampled_from([np.float64, np.float32]), "dtype"),
+    )
+    if data.draw(st.booleans(), "sparse"):
+        X = sparse.csr_array(X)
+    dataset = replace(in_memory(X, np.arange(3), source), memory=None if keeps else 0)
+    parameters = {
+        "n_components": 3,
+        "solver": solver,
+        "alpha": data.draw(st.sampled_from([1.0, 1.5]), "alpha"),
+        "noise": data.draw(st.sampled_from(["source", "shared"]), "noise"),
+        "init": data.draw(st.sampled_from(["k-means||", "random"]), "init"),
+        "n_init": data.draw(st.sampled_from([1, 2]), "n_init"),
+        "n_nodes": data.draw(st.integers(1, 3), "n_nodes"),
+        "tol": data.draw(st.sampled_from([0.0, 1e-4]), "tol"),
+        "max_iter": 23,
+    }
+    expected, states = states_of(dataset, **parameters)
+    allowed = [state for state in states if not keeps or len(state.history) % FRESH == 0] or states[-1:]
+    state = data.draw(st.sampled_from(allowed), "state")
+    if state is states[-1] and keeps and len(state.history) % FRESH:
+        assume(state.converged)  # nothing is left to do
+    assert_cannot_be_told_apart(resumed(dataset, state, **parameters), expected)
+
+
+def test_what_resumes_is_the_attempt_that_was_interrupted_and_the_best_one_before_is_not_lost():
+    X, source, _, _ = mixture(seed=1)
+    dataset = in_memory(X, np.arange(3), source)
+    parameters = {"n_components": 3, "init": "random", "n_init": 3, "max_iter": 12, "tol": 0.0}
+    expected, states = states_of(dataset, **parameters)
+    assert {state.attempt for state in states} == {0, 1, 2}
+    for state in states:
+        assert (state.best is None) == (state.attempt == 0)
+        if len(state.history) == FRESH:
+            assert_cannot_be_told_apart(resumed(dataset, state, **parameters), expected)
+
+
+def test_a_fit_that_is_stopped_and_resumed_ends_where_it_would_have():
+    X, source, _, _ = mixture(seed=2)
+    dataset = in_memory(X, np.arange(3), source)
+    parameters = {"n_components": 3, "max_iter": 40, "tol": 0.0, "random_state": 0}
+    expected, _ = states_of(dataset, **parameters)
+    states = []
+
+    def stop_after_twenty(state):
+        states.append(state)
+        return len(state.history) == 2 * FRESH
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        DBMD(**parameters).fit_data(dataset, on_iteration=stop_after_twenty)
+    assert len(states) == 2 * FRESH
+    assert_cannot_be_told_apart(resumed(dataset, states[-1], **parameters), expected)
+
+
+def test_a_state_in_between_ends_at_the_same_minimum():
+    X, source, _, _ = mixture(seed=4)
+    dataset = in_memory(X, np.arange(3), source)
+    parameters = {"n_components": 3, "max_iter": 15, "tol": 0.0}
+    expected, states = states_of(dataset, **parameters)
+    for state in states:
+        assert difference(resumed(dataset, state, **parameters).components_, expected.components_) < 1e-5
+
+
+def test_resuming_what_has_converged_does_nothing_more():
+    X, source, _, _ = mixture(seed=2)
+    dataset = in_memory(X, np.arange(3), source)
+    expected, states = states_of(dataset, n_components=3, tol=1e-2)
+    assert states[-1].converged
+    calls = []
+    model = DBMD(n_components=3, tol=1e-2, random_state=0).fit_data(
+        dataset, resume=states[-1], on_iteration=calls.append
+    )
+    assert calls == []
+    assert_cannot_be_told_apart(model, expected)
+
+
+def test_states_are_left_alone_by_what_goes_on_from_them():
+    X, source, _, _ = mixture(seed=2)
+    dataset = in_memory(X, np.arange(3), source)
+    _, states = states_of(dataset, n_components=3, max_iter=12, tol=0.0)
+    state = states[FRESH - 1]
+    copies = state.W.copy(), state.sigma2.copy(), len(state.history)
+    resumed(dataset, state, n_components=3, max_iter=15, tol=0.0)
+    assert_array_equal(state.W, copies[0])
+    assert_array_equal(state.sigma2, copies[1])
+    assert len(state.history) == copies[2]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("init", ["k-means||", "random"])
+def test_every_solver_may_be_started_several_times(solver, init):
+    X, source, _, _ = mixture(seed=6)
+    one = fitted(X, source, n_components=3, solver=solver, init=init, max_iter=30)
+    three = fitted(X, source, n_components=3, solver=solver, init=init, max_iter=30, n_init=3)
+    assert three.objective_ <= one.objective_ + 1e-9 * abs(one.objective_)
+
+
+# -- what is explained -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("offset", [0.0, 1000.0])
+def test_the_explained_variance_is_that_of_a_plain_computation(offset, form):
+    X, source, _, _ = mixture(seed=8)
+    X = X + offset
+    model = fitted(form(X), source, n_components=3)
+    residual = X - model.transform(form(X), source=source) @ model.components_
+
+    def explained(own):
+        centred = X[own] - X[own].mean(axis=0)
+        return 1.0 - (residual[own] ** 2).sum() / (centred**2).sum()
+
+    rtol = 1e-5 if form is sparse.csr_array and offset else 1e-7
+    assert_allclose(model.fit_info_["explained"], explained(np.ones(len(X), bool)), rtol=rtol)
+    assert_allclose(model.fit_info_["explained_by_source"], [explained(source == c) for c in range(3)], rtol=rtol)
+
+
+def test_the_profile_of_a_fit_is_that_of_its_memberships():
+    X, source, _, _ = mixture(seed=8)
+    model = fitted(X, source, n_components=3)
+    Ht, profile = model.transform(X, source=source), model.profile_
+    for c in range(3):
+        assert_array_equal(profile.counts[c], np.bincount(model.labels_[source == c], minlength=3))
+        assert_allclose(profile.sizes[c], Ht[source == c].sum(axis=0), atol=1e-6)
+    assert_allclose(profile.sizes.sum(axis=0), model.cluster_sizes_)
+    assert_array_equal(profile.n, np.bincount(source))

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,7 +11,8 @@ from dbmd.engines.local import Engine
 from dbmd.kernels import reference
 from dbmd.model.node import Node
 from dbmd.model.statistics import Quadratic, Statistics, Summary
-from dbmd.sweep import HStep, memberships, summarise, sweep
+from dbmd.profile import Profile
+from dbmd.sweep import HStep, memberships, summarise, survey, sweep
 from strategies import statistics_of
 
 N, M, R = 157, 6, 3
@@ -177,6 +179,78 @@ def test_a_pass_after_W_has_moved_does_not_remember_the_old_W(prior, rng):
             assert_statistics_close(found, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("sources", SOURCES)
+@pytest.mark.parametrize("n_nodes", [1, 4])
+def test_nodes_keep_their_memberships_in_the_order_of_their_rows(n_nodes, sources, rng, monkeypatch):
+    monkeypatch.setattr(block, "MIN_ROWS", 16)
+    monkeypatch.setattr(block, "CHUNK_BYTES", 1)
+    Xt, W = data(rng)
+    _, nodes = asked(Xt, W, SOURCES[sources], PRIORS["equal"], n_nodes=n_nodes, passes=2)
+    Ht = np.concatenate([node.Ht for node in nodes])
+    assert_allclose(Ht, plain_memberships(Xt, W, SOURCES[sources], PRIORS["equal"]), atol=1e-6)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("gather", [False, True])
+def test_a_node_that_keeps_no_rows_gives_what_every_cold_sweep_gives(gather, prior, rng):
+    Xt, W = data(rng)
+    step = partial(sweep, sigma2=SIGMA2, prior=PRIORS[prior], gather=gather)
+    kept = Node("kept", block=Block(Xt, SOURCES["alternating"]))
+    bare = replace(kept, keeps_rows=False)
+    _, expected = step(kept, W)
+    for basis in (rng.normal(size=W.shape), W):
+        kept, cold = step(kept, basis, warm=False)
+        bare, found = step(bare, basis)
+        assert bare.Ht is None
+        assert kept.Ht.shape == (N, R)
+    for c in expected:
+        for name in ("sizes", "squares") if not gather else ("XHt", "HHt", "sq_norm"):
+            assert_array_equal(getattr(found[c], name), getattr(expected[c], name))
+            assert_array_equal(getattr(cold[c], name), getattr(expected[c], name))
+
+
+def test_squared_norms_are_those_about_the_origin_of_this_sweep(rng):
+    Xt, W = data(rng)
+    node = Node("one", block=Block(Xt, SOURCES["sorted"]))
+    for origin in (np.zeros(M), np.ones(M), np.ones(M), np.zeros(M)):
+        node, stats = sweep(node, W, sigma2=SIGMA2, prior=PRIORS["none"], gather=True, origin=origin)
+        for c, s in stats.items():
+            assert_allclose(s.sq_norm, ((Xt[SOURCES["sorted"] == c] - origin) ** 2).sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("sources", SOURCES)
+def test_a_survey_finds_statistics_and_profile_of_a_plain_computation(sources, prior, kind, keeps, rng, monkeypatch):
+    monkeypatch.setattr(block, "MIN_ROWS", 16)
+    monkeypatch.setattr(block, "CHUNK_BYTES", 1)
+    Xt, W = data(rng, offset=3.0)
+    prior, sources, classes = PRIORS[prior], SOURCES[sources], rng.integers(0, 4, N)
+    origin = W.mean(axis=1)
+    nodes = [replace(node, keeps_rows=keeps) for node in partition(kind(Xt), sources, 3, classes=classes)]
+    with Engine(nodes, n_threads=1) as engine:
+        engine.ask(partial(sweep, sigma2=SIGMA2, prior=prior, gather=True), rng.normal(size=W.shape))
+        step = partial(survey, sigma2=SIGMA2, prior=prior, origin=origin, n_classes=4)
+        found = engine.ask(step, W)
+        kept = [node.Ht for node in engine.nodes]
+    Ht = plain_memberships(Xt - origin, W - origin[:, None], sources, prior)
+    plain = {c: statistics_of(Xt[sources == c] - origin, Ht[sources == c], prior) for c in np.unique(sources)}
+    assert_statistics_close(found.stats, plain, rtol=1e-5)
+    expected = Profile.zero(3, R, 4)
+    for c in np.unique(sources):
+        expected.count(Ht[sources == c], c, classes[sources == c])
+    assert_array_equal(found.profile.n, expected.n)
+    assert_allclose(found.profile.sizes, expected.sizes, atol=1e-5 * N)
+    # Memberships that agree to the precision of the kernel may still lie on two sides of the edge of a bin.
+    for name in ("counts", "largest", "memberships", "contingency"):
+        assert np.abs(getattr(found.profile, name) - getattr(expected, name)).sum() <= 0.02 * N * R
+    if keeps:
+        assert_allclose(np.concatenate(kept), Ht, atol=1e-5)
+    else:
+        assert kept == [None, None, None]
+
+
 def test_without_gathering_the_summary_at_W_is_sent(rng):
     Xt, W = data(rng)
     stats, _ = asked(Xt, W, SOURCES["sorted"], PRIORS["equal"])
@@ -193,7 +267,8 @@ def test_without_gathering_the_summary_at_W_is_sent(rng):
 def test_summarise_takes_the_memberships_of_the_last_sweep_and_a_new_W(rng):
     Xt, W = data(rng)
     V = rng.normal(size=W.shape)
-    stats, nodes = asked(Xt, W, SOURCES["alternating"], PRIORS["equal"], n_nodes=3)
+    stats, _ = asked(Xt, W, SOURCES["alternating"], PRIORS["equal"], n_nodes=3)
+    _, nodes = asked(Xt, W, SOURCES["alternating"], PRIORS["equal"], n_nodes=3, gather=False)
     found = Engine(nodes, n_threads=1).ask(summarise, V)
     for c, summary in found.items():
         assert_allclose(summary.squares, stats[c].squares(V), rtol=1e-10)
@@ -202,7 +277,8 @@ def test_summarise_takes_the_memberships_of_the_last_sweep_and_a_new_W(rng):
 
 def test_the_nodes_keep_shares_of_the_problem_that_add_up_to_it(rng):
     Xt, W = data(rng)
-    stats, nodes = asked(Xt, W, SOURCES["alternating"], PRIORS["equal"], n_nodes=4)
+    stats, _ = asked(Xt, W, SOURCES["alternating"], PRIORS["equal"], n_nodes=4)
+    _, nodes = asked(Xt, W, SOURCES["alternating"], PRIORS["equal"], n_nodes=4, gather=False)
     total = sum((node.quadratic for node in nodes[1:]), nodes[0].quadratic)
     expected = Quadratic.of(stats, SIGMA2)
     assert_allclose(total.A, expected.A, rtol=1e-10)
@@ -213,7 +289,7 @@ def test_a_node_without_samples_says_nothing_and_has_no_share(rng):
     _, W = data(rng)
     node = Node("empty", block=Block(np.empty((0, M)), np.zeros(0, int)))
     for _ in range(2):
-        node, reply = sweep(node, W, sigma2=SIGMA2, prior=PRIORS["equal"], gather=True)
+        node, reply = sweep(node, W, sigma2=SIGMA2, prior=PRIORS["equal"], gather=False)
         assert reply == {}
         assert node.quadratic.precision == 0.0
         assert node.quadratic.B.shape == W.shape

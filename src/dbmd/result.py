@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from dbmd.model.objective import Objective
 from dbmd.model.statistics import Float
+from dbmd.profile import Profile
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,45 @@ class Iteration(Mapping[str, Any]):
 
 
 @dataclass(frozen=True)
+class State:
+    """Where a descent is after an iteration: with the data and the parameters, all that it takes to go on.
+
+    Memberships are not part of it: they follow from W.
+
+    Attributes
+    ----------
+    W : array of shape (m, r)
+        The basis.
+    sigma2 : array of shape (n_sources,)
+        The noise levels.
+    origin : array of shape (m,)
+        What statistics are taken about.
+    floor : float
+        The least noise level.
+    objective : Objective, optional
+        After the last iteration.
+    history : tuple of Iteration
+        One for each iteration.
+    converged : bool
+        Whether the last decrease was below the tolerance.
+    attempt : int
+        Which of the ``n_init`` starts it is.
+    best : State, optional
+        The end of the best attempt before.
+    """
+
+    W: Float
+    sigma2: Float
+    origin: Float
+    floor: float
+    objective: Objective | None = None
+    history: tuple[Iteration, ...] = ()
+    converged: bool = False
+    attempt: int = 0
+    best: State | None = None
+
+
+@dataclass(frozen=True)
 class Result:
     """The outcome of a fit.
 
@@ -74,19 +115,22 @@ class Result:
         The basis.
     sigma2 : array of shape (n_sources,)
         The noise levels.
-    sizes : array of shape (r,)
-        Soft sizes of the clusters, sum_j h_kj.
     objective : float
         At W, sigma2 and the memberships that belong to them.
     history : list of Iteration
         One for each iteration.
     converged : bool
         Whether the last decrease was below the tolerance.
+    profile : Profile
+        What the memberships look like.
+    explained : array of shape (n_sources + 1,)
+        Part of the variance about the mean that the model explains: of each source, and of all data.
     """
 
     W: Float
     sigma2: Float
-    sizes: Float
     objective: float
     history: list[Iteration]
     converged: bool
+    profile: Profile
+    explained: Float

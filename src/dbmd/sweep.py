@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.data.block import Block, Chunk
+from dbmd.data.block import Chunk
 from dbmd.model.node import Node
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, statistics
+from dbmd.profile import Profile
 from dbmd.registry import load
 
 
@@ -101,34 +103,90 @@ def sweep(
     origin : array of shape (m,), optional
         What statistics are taken about; zero without it.
     warm : bool
-        Start from the memberships of the last sweep.
+        Whether to start from the memberships of the last sweep, if they are there.
 
     Returns
     -------
     Node
-        With memberships, statistics and its share of (P).
+        With its memberships; and, if it does not send them, its statistics and its share of (P).
     PerSource
         Of Statistics, or of Summary.
     """
-    block: Block = node.block
     origin = np.zeros(len(W)) if origin is None else origin
-    taken = block.without(origin)
-    h_step = HStep.at(W, prior, sigma2, block.dtype, taken)
-    before = node.stats if node.origin is not None and np.array_equal(node.origin, origin) else None
-    warm = warm and node.Ht is not None
-    Ht = np.empty((block.shape[0], W.shape[1]), block.dtype) if node.Ht is None else node.Ht
+    norms = node.norms if node.origin is not None and np.array_equal(node.origin, origin) else None
     stats: PerSource[Statistics] = PerSource()
-    for chunk in block.chunks(taken):
-        h = h_step.memberships(chunk, Ht[chunk.place] if warm else None)
-        Ht[chunk.place] = h
-        log_prior = float(prior @ h_step.kernel.sum_log(h)) if prior.any() else 0.0
-        found = statistics(chunk.Xt, h, origin - taken, log_prior, norms=before is None)
+    warm = warm and node.Ht is not None
+    Ht = _room(node, W) if node.Ht is None else node.Ht
+    for chunk, _, found in _steps(node, W, sigma2, prior, origin, Ht, warm=warm, norms=norms is None):
         stats += PerSource({chunk.source: found})
-    if before is not None:
-        stats = PerSource({c: replace(s, sq_norm=before[c].sq_norm) for c, s in stats.items()})
+    if norms is None:
+        norms = {c: s.sq_norm for c, s in stats.items()}
+    else:
+        stats = PerSource({c: replace(s, sq_norm=norms[c]) for c, s in stats.items()})
+    node = replace(node, Ht=Ht, norms=norms, origin=origin, stats=None, quadratic=None, memory=None)
+    if gather:
+        return node, stats
     share = Quadratic.of(stats, sigma2, origin) if stats else Quadratic.zero(*W.shape)
-    node = replace(node, Ht=Ht, stats=stats, origin=origin, quadratic=share, memory=None)
-    return node, stats if gather else stats.map(lambda s: s.summary(W, origin))
+    return replace(node, stats=stats, quadratic=share), stats.map(lambda s: s.summary(W, origin))
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the last sweep of a fit finds. It adds.
+
+    Attributes
+    ----------
+    stats : PerSource[Statistics]
+        Of the model as it is kept.
+    profile : Profile
+        What its memberships look like.
+    """
+
+    stats: PerSource[Statistics]
+    profile: Profile
+
+    def __add__(self, other: Survey) -> Survey:
+        return Survey(self.stats + other.stats, self.profile + other.profile)
+
+
+def survey(
+    node: Node, W: Float, *, sigma2: Float, prior: Float, origin: Float, n_classes: int = 0
+) -> tuple[Node, Survey]:
+    """Node: find the memberships from nothing but W and sigma, and send statistics and what they look like."""
+    stats: PerSource[Statistics] = PerSource()
+    profile = Profile.zero(len(sigma2), W.shape[1], n_classes)
+    Ht = _room(node, W)
+    for chunk, h, found in _steps(node, W, sigma2, prior, origin, Ht, warm=False, norms=True):
+        stats += PerSource({chunk.source: found})
+        profile.count(h, chunk.source, chunk.classes)
+    return replace(node, Ht=Ht), Survey(stats, profile)
+
+
+def _room(node: Node, W: Float) -> NDArray[Any] | None:
+    """Return an array for the memberships of a node, if it keeps them."""
+    return np.empty((node.block.shape[0], W.shape[1]), node.block.dtype) if node.keeps_rows else None
+
+
+def _steps(
+    node: Node,
+    W: Float,
+    sigma2: Float,
+    prior: Float,
+    origin: Float,
+    Ht: NDArray[Any] | None,
+    *,
+    warm: bool,
+    norms: bool,
+) -> Iterator[tuple[Chunk, NDArray[Any], Statistics]]:
+    """Yield each chunk with its memberships and statistics; ``Ht`` is where they may start from, and are put."""
+    taken = node.block.without(origin)
+    h_step = HStep.at(W, prior, sigma2, node.block.dtype, taken)
+    for chunk in node.block.chunks(taken):
+        h = h_step.memberships(chunk, Ht[chunk.rows] if warm and Ht is not None else None)
+        if Ht is not None:
+            Ht[chunk.rows] = h
+        log_prior = float(prior @ h_step.kernel.sum_log(h)) if prior.any() else 0.0
+        yield chunk, h, statistics(chunk.Xt, h, origin - taken, log_prior, norms=norms)
 
 
 def summarise(node: Node, W: Float) -> tuple[Node, PerSource[Summary]]:

@@ -75,30 +75,40 @@ def test_chunks_cover_every_row_once_and_have_one_source_each(storage, sources, 
 
 
 @pytest.mark.parametrize("sources", SOURCES)
-def test_places_number_the_rows_in_the_order_of_the_chunks(sources, chunk_rows, rng):
-    held = Block(numbers(rng), SOURCES[sources])
-    chunks = list(held.chunks())
-    assert_array_equal(np.concatenate([np.arange(N)[chunk.place] for chunk in chunks]), np.arange(N))
-    for chunk in chunks:
-        assert_array_equal(numbers_of(held.rows_at(chunk.place)), numbers_of(chunk.rows))
-    whole = numbers_of(held.rows_at(slice(0, N)))
-    assert_array_equal(whole, np.concatenate([numbers_of(chunk.rows) for chunk in chunks]))
+def test_numbers_are_the_rows_as_an_array(sources, chunk_rows, rng):
+    for chunk in Block(numbers(rng), SOURCES[sources]).chunks():
+        assert isinstance(chunk.numbers, np.ndarray)
+        assert_array_equal(chunk.numbers, numbers_of(chunk.rows))
 
 
 @pytest.mark.parametrize("sources", SOURCES)
-def test_segments_are_runs_of_places_with_one_source_each(sources, chunk_rows, rng):
-    expected = np.broadcast_to(SOURCES[sources], (N,))
-    held = Block(numbers(rng), SOURCES[sources])
-    segments = list(held.segments())
-    assert_array_equal(np.concatenate([np.arange(N)[place] for place, _ in segments]), np.arange(N))
-    for place, source in segments:
-        assert_array_equal(expected[held.rows_at(place)], source)
+@pytest.mark.parametrize("window_rows", [1, 30, 10_000])
+def test_rows_are_gathered_from_a_window_of_consecutive_rows_only(window_rows, sources, chunk_rows, rng, monkeypatch):
+    monkeypatch.setattr(block, "WINDOW_BYTES", window_rows * M * 8)
+    n_sources = int(np.max(SOURCES[sources])) + 1
+    longest = max(chunk_rows, min(window_rows, chunk_rows * n_sources))
+    chunks = list(Block(numbers(rng), SOURCES[sources]).chunks())
+    for chunk in chunks:
+        assert np.ptp(chunk.numbers) < longest
+        assert (np.diff(chunk.numbers) > 0).all()
+    assert_array_equal(np.sort(np.concatenate([chunk.numbers for chunk in chunks])), np.arange(N))
+
+
+@pytest.mark.parametrize("sources", SOURCES)
+def test_classes_go_with_their_rows(sources, chunk_rows, rng):
+    classes = rng.integers(0, 4, N)
+    for chunk in Block(numbers(rng), SOURCES[sources], classes=classes).chunks():
+        assert_array_equal(chunk.classes, classes[chunk.rows])
+
+
+def test_without_classes_a_chunk_has_none(rng):
+    assert all(chunk.classes is None for chunk in Block(numbers(rng), SOURCES["at random"]).chunks())
 
 
 def test_chunks_come_the_same_way_in_every_pass(chunk_rows, rng):
     held = Block(numbers(rng), SOURCES["at random"])
     for first, second in zip(held.chunks(), held.chunks(), strict=True):
-        assert first.place == second.place
+        assert_array_equal(first.numbers, second.numbers)
         assert first.source == second.source
         assert_array_equal(first.Xt, second.Xt)
 
@@ -134,6 +144,67 @@ def test_the_type_is_that_of_the_data(storage, dtype, rng, tmp_path):
     assert {chunk.Xt.dtype for chunk in held.chunks()} == {np.dtype(dtype)}
 
 
+NARROW = {
+    "bool": np.float32,
+    "int8": np.float32,
+    "uint8": np.float32,
+    "int16": np.float32,
+    "uint16": np.float32,
+    "float16": np.float32,
+    "int32": np.float64,
+    "uint32": np.float64,
+    "int64": np.float64,
+    ">f4": np.float32,
+    ">f8": np.float64,
+    ">i2": np.float32,
+}
+
+
+@pytest.mark.parametrize("sources", ["one for all", "alternating"])
+@pytest.mark.parametrize("stored", NARROW)
+def test_other_types_stay_as_they_are_and_chunks_are_of_the_least_type_that_holds_them(
+    stored, sources, chunk_rows, rng
+):
+    Xt = rng.integers(0, 2, (N, M)).astype(stored)
+    held = Block(Xt, SOURCES[sources])
+    assert held.Xt is Xt
+    assert held.dtype == NARROW[stored]
+    for taken in (None, np.arange(M) / 2.0):
+        for chunk in held.chunks(taken):
+            assert chunk.Xt.dtype == NARROW[stored]
+            assert chunk.Xt.dtype.isnative
+            assert_array_equal(chunk.Xt, Xt[chunk.rows].astype(float) - (0.0 if taken is None else taken))
+
+
+@pytest.mark.parametrize("stored", ["bool", "int8", "int32", "float32"])
+def test_sparse_entries_of_other_types_are_converted_chunk_by_chunk(stored, chunk_rows, rng):
+    Xt = sparse.csr_array(rng.integers(0, 2, (N, M)).astype(stored))
+    held = Block(Xt, SOURCES["alternating"])
+    for chunk in held.chunks():
+        assert chunk.Xt.dtype == held.dtype == (np.float64 if stored == "int32" else np.float32)
+        assert_array_equal(dense(chunk.Xt), dense(Xt)[chunk.rows])
+
+
+@pytest.mark.parametrize("storage", STORAGE)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_type_to_compute_with_may_be_asked_for(storage, dtype, rng, tmp_path):
+    Xt = numbers(rng).astype(np.float32)
+    held = Block(STORAGE[storage](Xt, tmp_path), 0, as_type=np.dtype(dtype))
+    assert held.dtype == dtype
+    for chunk in held.chunks(held.without(np.ones(M))):
+        assert chunk.Xt.dtype == dtype
+
+
+@pytest.mark.parametrize("storage", STORAGE)
+def test_what_is_taken_off_is_the_origin_or_nothing(storage, chunk_rows, rng, tmp_path):
+    Xt, origin = numbers(rng), rng.normal(size=M)
+    held = Block(STORAGE[storage](Xt, tmp_path), SOURCES["at random"])
+    taken = held.without(origin)
+    assert_array_equal(taken, np.zeros(M) if "CSR" in storage else origin)
+    for chunk in held.chunks(taken):
+        assert_array_equal(dense(chunk.Xt), Xt[chunk.rows] - taken)
+
+
 @pytest.mark.parametrize("storage", ["C", "memory map"])
 def test_chunks_of_consecutive_dense_rows_are_views(storage, chunk_rows, rng, tmp_path):
     Xt = STORAGE[storage](numbers(rng), tmp_path)
@@ -150,10 +221,12 @@ def test_chunks_of_consecutive_sparse_rows_are_views(storage, chunk_rows, rng, t
             assert np.shares_memory(chunk.Xt.indices, Xt.indices)
 
 
-@pytest.mark.parametrize("storage", STORAGE)
-def test_dense_chunks_are_contiguous(storage, chunk_rows, rng, tmp_path):
-    for chunk in Block(STORAGE[storage](numbers(rng), tmp_path), SOURCES["alternating"]).chunks():
-        assert sparse.issparse(chunk.Xt) or chunk.Xt.flags.c_contiguous
+@pytest.mark.parametrize("taken", [None, np.ones(M)], ids=["as they are", "less a vector"])
+@pytest.mark.parametrize(("storage", "order"), [("C", "C"), ("memory map", "C"), ("F", "F")])
+def test_dense_chunks_keep_the_order_of_the_array(storage, order, taken, rng, tmp_path):
+    """BLAS takes either, as long as one of the two strides is that of an entry."""
+    (chunk,) = Block(STORAGE[storage](numbers(rng), tmp_path), 0).chunks(taken)
+    assert chunk.Xt.strides[0 if order == "F" else 1] == chunk.Xt.itemsize
 
 
 @pytest.mark.parametrize("storage", STORAGE)
@@ -165,16 +238,6 @@ def test_chunks_take_part_in_the_two_products(storage, chunk_rows, rng, tmp_path
         assert isinstance(Ht, np.ndarray)
         total += Ht.T @ chunk.Xt
     assert_allclose(total, (Xt @ W).T @ Xt, rtol=1e-10)
-
-
-@pytest.mark.parametrize("storage", STORAGE)
-def test_take_returns_dense_rows_in_the_order_asked_for(storage, rng, tmp_path):
-    Xt = numbers(rng)
-    held = Block(STORAGE[storage](Xt, tmp_path), SOURCES["at random"])
-    for rows in (np.array([7, 3, 202, 3]), np.zeros(0, int)):
-        taken = held.take(rows)
-        assert type(taken) is np.ndarray
-        assert_array_equal(taken, Xt[rows])
 
 
 @pytest.mark.parametrize("storage", STORAGE)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import pairwise
 from operator import add
@@ -21,6 +22,7 @@ from dbmd.model.start import (
     nearest,
     random_samples,
     refine,
+    tally,
 )
 from strategies import cuts, generators, statistics_of
 
@@ -54,24 +56,26 @@ def distances(Xt, W):
     return ((Xt[:, None, :] - W.T) ** 2).sum(axis=2)
 
 
-@given(st.integers(0, 2**63), st.lists(st.integers(0, 60), min_size=1, max_size=5))
-def test_exponentials_do_not_depend_on_who_asks_for_them(seed, sizes):
-    edges = [0, *np.cumsum(sizes).tolist()]
-    whole = exponentials(seed, 0, edges[-1])
-    parts = [exponentials(seed, start, stop - start) for start, stop in pairwise(edges)]
+@given(st.integers(0, 2**63), st.integers(0, 2**40), st.lists(st.integers(0, 60), min_size=1, max_size=5), generators())
+def test_exponentials_do_not_depend_on_who_asks_for_them(seed, first, sizes, rng):
+    edges = [first, *(first + np.cumsum(sizes)).tolist()]
+    whole = exponentials(seed, np.arange(first, edges[-1]))
+    parts = [exponentials(seed, np.arange(start, stop)) for start, stop in pairwise(edges)]
     assert_array_equal(np.concatenate(parts), whole)
-
-
-def test_exponentials_far_down_are_those_of_their_row():
-    assert_array_equal(exponentials(3, 10**9 + 3, 5)[2:], exponentials(3, 10**9 + 5, 3))
+    order = rng.permutation(len(whole))
+    assert_array_equal(exponentials(seed, first + order), whole[order])
 
 
 def test_exponentials_are_exponential_and_differ_by_seed():
-    one, other = exponentials(1, 0, 20_000), exponentials(2, 0, 20_000)
-    assert (one >= 0.0).all()
-    assert_allclose([one.mean(), one.std(), np.median(one)], [1.0, 1.0, np.log(2.0)], atol=0.03)
-    assert abs(np.corrcoef(one, other)[0, 1]) < 0.03
-    assert abs(np.corrcoef(one[1:], one[:-1])[0, 1]) < 0.03
+    rows = np.arange(20_000)
+    for seed, other in ((1, 2), (0, 2**31 - 1), (7, 1007)):
+        one, two = exponentials(seed, rows), exponentials(other, rows)
+        assert (one >= 0.0).all()
+        assert np.isfinite(one).all()
+        assert len(np.unique(one)) == len(one)
+        assert_allclose([one.mean(), one.std(), np.median(one)], [1.0, 1.0, np.log(2.0)], atol=0.03)
+        assert abs(np.corrcoef(one, two)[0, 1]) < 0.03
+        assert abs(np.corrcoef(one[1:], one[:-1])[0, 1]) < 0.03
 
 
 @st.composite
@@ -89,6 +93,20 @@ def test_adding_draws_is_associative_and_keeps_the_smallest_keys(three):
     assert left.take == right.take == a.take
     everything = np.sort(np.concatenate([a.keys, b.keys, c.keys]))
     assert_array_equal(left.keys, everything[: a.take])
+
+
+@given(generators(), st.integers(0, 30), st.integers(0, 8), st.data())
+def test_drawing_among_parts_one_after_the_other_is_drawing_among_all(rng, n, take, data):
+    Xt, keys = rng.normal(size=(n, 2)), rng.exponential(size=n)
+    keys[rng.random(n) < 0.2] = np.inf  # what has no weight is never drawn
+    found = Draw.nothing(2, take)
+    for start, stop in pairwise(data.draw(cuts(n))):
+        part = Xt[start:stop]
+        found = found.among(sparse.csr_array(part) if start % 2 else part, keys[start:stop])
+    best = [i for i in np.argsort(keys)[:take] if np.isfinite(keys[i])]
+    assert_array_equal(found.keys, keys[best])
+    assert_array_equal(found.Xt, Xt[best])
+    assert found.Xt.shape == (len(best), 2)
 
 
 @given(generators(), st.integers(1, 40), st.integers(0, 10), st.data())
@@ -201,8 +219,8 @@ def test_a_sample_equal_to_a_candidate_is_never_drawn(kind, m, offset, rng):
     Xt = DATA[kind](values[rng.integers(0, 20, 400)].astype(np.float64))
     candidates = values[:12].astype(np.float64)
     (node,) = partition(Xt, 0, 1)
-    node, _ = measure(node, candidates, offset=0)
-    _, drawn = draw_by_distance(node, seed=0, take=400, precision={0: 1.0})
+    node, _ = measure(node, candidates)
+    _, drawn = draw_by_distance(node, candidates, seed=0, take=400, precision={0: 1.0})
     assert distances(drawn.Xt, candidates.T).min() > 0.0
     assert len(np.unique(drawn.Xt, axis=0)) == 8
 
@@ -220,10 +238,11 @@ def test_what_k_means_parallel_has_drawn_it_does_not_draw_in_a_later_pass(rng):
 def test_far_samples_are_more_likely_to_be_drawn(rng):
     Xt = np.concatenate([rng.normal(size=(990, 2)), 1000.0 + rng.normal(size=(10, 2))])
     (node,) = partition(Xt, 0, 1)
-    node, _ = measure(node, np.zeros((1, 2)), offset=0)
+    candidates = np.zeros((1, 2))
+    node, _ = measure(node, candidates)
     hits = 0
     for seed in range(50):
-        _, drawn = draw_by_distance(node, seed=seed, take=1, precision={0: 1.0})
+        _, drawn = draw_by_distance(node, candidates, seed=seed, take=1, precision={0: 1.0})
         hits += bool(drawn.Xt[0, 0] > 500.0)
     assert hits == 50
 
@@ -249,24 +268,69 @@ def test_a_noisy_source_does_not_supply_most_of_the_candidates(ratio, rng):
     assert np.mean(drawn) < 0.5
 
 
-@given(generators(), st.integers(1, 30), st.integers(1, 3), st.data())
-def test_measured_in_several_calls_or_one_the_distances_are_to_the_nearest_candidate(rng, n, n_nodes, data):
+@given(generators(), st.integers(1, 30), st.integers(1, 3), st.booleans(), st.data())
+def test_measured_in_several_calls_or_one_the_distances_are_to_the_nearest_candidate(rng, n, n_nodes, keeps, data):
     Xt, candidates = rng.normal(size=(n, 3)), rng.normal(size=(6, 3))
     labels = np.arange(n) % 2
     inner = engine(Xt, labels, n_nodes)
-    edges = [i for i in data.draw(cuts(6)) if i] or [6]
-    start = 0
-    for stop in edges:
-        found = inner.ask(partial(measure, offset=start), candidates[start:stop])
-        start = stop
+    inner.nodes = [replace(node, keeps_rows=keeps) for node in inner.nodes]
+    for stop in [i for i in data.draw(cuts(6)) if i] or [6]:
+        found = inner.ask(measure, candidates[:stop])
     expected = distances(Xt, candidates.T)
-    d2 = np.concatenate([node.memory[0] for node in inner.nodes])
-    near = np.concatenate([node.memory[1] for node in inner.nodes])
-    assert_allclose(d2, expected.min(axis=1), rtol=1e-9, atol=1e-12)
-    assert_array_equal(near, expected.argmin(axis=1))
+    if keeps:
+        d2 = np.concatenate([node.memory.d2 for node in inner.nodes])
+        near = np.concatenate([node.memory.near for node in inner.nodes])
+        assert_allclose(d2, expected.min(axis=1), rtol=1e-9, atol=1e-12)
+        assert_array_equal(near, expected.argmin(axis=1))
+        assert {node.memory.n_candidates for node in inner.nodes} == {6}
+    else:
+        assert all(node.memory is None for node in inner.nodes)
     for c, summary in found.items():
         assert_allclose(summary.squares, expected.min(axis=1)[labels == c].sum(), rtol=1e-9, atol=1e-12)
         assert summary.n == (labels == c).sum()
+
+
+@given(generators(), st.integers(1, 40), st.integers(1, 3), st.data())
+def test_tally_sends_the_precision_that_each_candidate_is_nearest_to(rng, n, n_nodes, data):
+    Xt, candidates = rng.normal(size=(n, 3)), rng.normal(size=(5, 3))
+    labels, precision = np.arange(n) % 2, {0: 0.5, 1: 3.0}
+    inner = engine(Xt, labels, n_nodes)
+    known = data.draw(st.integers(0, 5), "how many were measured before")
+    if known:
+        inner.ask(measure, candidates[:known])
+    found = inner.ask(partial(tally, precision=precision), candidates)
+    near = distances(Xt, candidates.T).argmin(axis=1)
+    own = np.array([precision[c] for c in labels])
+    assert_allclose(found, [own[near == k].sum() for k in range(5)])
+    assert all(node.memory is None for node in inner.nodes)
+
+
+class Forgetful:
+    """An engine whose nodes lose what they remember after some of the questions."""
+
+    def __init__(self, inner, every):
+        self.inner, self.every, self.asked = inner, every, 0
+
+    def ask(self, *question):
+        reply = self.inner.ask(*question)
+        self.asked += 1
+        if self.asked % self.every == 0:
+            self.inner.nodes = [replace(node, memory=None) for node in self.inner.nodes]
+        return reply
+
+
+@pytest.mark.parametrize("every", [1, 2, 3])
+@pytest.mark.parametrize("kind", DATA)
+def test_the_start_is_the_same_if_nodes_keep_nothing_or_lose_it(kind, every, rng):
+    Xt, _ = clusters(rng)
+    Xt, labels = DATA[kind](Xt), np.arange(len(Xt)) % 2
+    expected = k_means_parallel(engine(Xt, labels, 2).ask, 4, seed=3)
+    forgetful = Forgetful(engine(Xt, labels, 2), every)
+    without = engine(Xt, labels, 2)
+    without.nodes = [replace(node, keeps_rows=False) for node in without.nodes]
+    rtol = 1e-5 if kind == "float32" else 1e-9
+    assert_allclose(k_means_parallel(forgetful.ask, 4, seed=3), expected, rtol=rtol)
+    assert_allclose(k_means_parallel(without.ask, 4, seed=3), expected, rtol=rtol)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 CHUNK_BYTES = 1_500_000  # fits the second-level cache together with its memberships
 MIN_ROWS, MAX_ROWS = 512, 8192
+WINDOW_BYTES = 64_000_000  # among so many consecutive bytes, rows of one source are gathered
+
+Rows = slice | NDArray[np.intp]
 
 
 class Chunk(NamedTuple):
@@ -21,46 +25,131 @@ class Chunk(NamedTuple):
 
     Attributes
     ----------
-    Xt : array or CSR matrix of shape (rows, m)
+    Xt : array or CSR array of shape (rows, m)
         The samples. ``Xt @ W`` and ``Ht.T @ Xt`` is all that is asked of it.
     source : int
         Their source.
-    place : slice
-        Where they stand in the order of the chunks: rows of the node's Ht.
     rows : slice or array of int
         Where they stand in the block.
+    classes : array of int of shape (rows,), optional
+        Their known classes, which play no part in a fit.
     """
 
     Xt: Any
     source: int
-    place: slice
-    rows: slice | NDArray[np.intp]
+    rows: Rows
+    classes: NDArray[np.intp] | None = None
+
+    @property
+    def numbers(self) -> NDArray[np.intp]:
+        """The rows, as an array."""
+        return np.arange(self.rows.start, self.rows.stop) if isinstance(self.rows, slice) else self.rows
+
+
+class Window(NamedTuple):
+    """Consecutive samples, as they are stored.
+
+    Attributes
+    ----------
+    first : int
+        Where the first of them stands in the block.
+    Xt : array or CSR array of shape (rows, m)
+        The samples, numbers of any type.
+    sources : array of int of shape (rows,), or an int
+        The source of each, or of all.
+    classes : array of int of shape (rows,), optional
+        Their known classes.
+    extra : dict of str to pyarrow.Array
+        Further columns that were asked for.
+    """
+
+    first: int
+    Xt: Any
+    sources: NDArray[np.intp] | int = 0
+    classes: NDArray[np.intp] | None = None
+    extra: Mapping[str, Any] = MappingProxyType({})
+
+    def chunks(self, dtype: np.dtype[Any], taken: NDArray[np.float64] | None = None) -> Iterator[Chunk]:
+        """Yield the samples as numbers of a type, less a vector if given, in cache-sized pieces of one source each."""
+        size = chunk_rows(self.Xt, dtype)
+        vector = None if taken is None else taken.astype(dtype)
+        for rows, source in _runs(self.sources, self.Xt.shape[0]):
+            length = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+            for i in range(0, length, size):
+                j = min(i + size, length)
+                part = slice(rows.start + i, rows.start + j) if isinstance(rows, slice) else rows[i:j]
+                yield Chunk(
+                    _prepared(self.Xt, part, dtype, vector),
+                    source,
+                    slice(part.start + self.first, part.stop + self.first)
+                    if isinstance(part, slice)
+                    else part + self.first,
+                    None if self.classes is None else self.classes[part],
+                )
+
+
+class Samples(ABC):
+    """Consecutive samples, wherever they are: what a node holds.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Number of samples and of features.
+    dtype : dtype
+        Type to compute with.
+    is_sparse : bool
+        Whether the chunks are CSR.
+    first_row : int
+        Number of the first sample in the whole data: what random choices are keyed by.
+    """
+
+    shape: Any
+    dtype: Any
+    is_sparse: Any
+    first_row: int
+
+    @abstractmethod
+    def windows(self) -> Iterator[Window]:
+        """Yield the samples in order, as they are stored."""
+
+    def chunks(self, taken: NDArray[np.float64] | None = None) -> Iterator[Chunk]:
+        """Yield the samples, less a vector if one is given, in cache-sized pieces of one source each."""
+        for window in self.windows():
+            yield from window.chunks(self.dtype, taken)
+
+    def without(self, origin: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what :meth:`chunks` can take off the samples: the origin if they are dense, nothing if sparse."""
+        return np.zeros_like(origin) if self.is_sparse else origin
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(Samples):
     """Consecutive samples in memory, dense (any memory map, too) or CSR.
 
     Attributes
     ----------
-    Xt : array or CSR matrix of shape (n_i, m)
-        The samples.
+    Xt : array or CSR array of shape (n_i, m)
+        The samples. Narrow types stay as they are; chunks are converted one by one.
     sources : array of int of shape (n_i,), or an int
         The source of each sample, or of all.
     first_row : int
         Number of the first sample in the whole data: what random choices are keyed by.
+    as_type : dtype, optional
+        Type to compute with; by default the least floating-point type that holds the entries.
+    classes : array of int of shape (n_i,), optional
+        The known class of each sample.
     """
 
     Xt: Any
     sources: NDArray[np.intp] | int = 0
     first_row: int = 0
-    _segments: list[tuple[int, int, int]] = field(init=False, repr=False)
-    _order: NDArray[np.intp] | None = field(init=False, repr=False)
+    as_type: np.dtype[Any] | None = None
+    classes: NDArray[np.intp] | None = None
 
-    def __post_init__(self) -> None:
-        segments, order = _segments(self.sources, self.Xt.shape[0])
-        object.__setattr__(self, "_segments", segments)
-        object.__setattr__(self, "_order", order)
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type to compute with."""
+        return self.as_type or float_type(self.Xt.dtype)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -68,74 +157,68 @@ class Block:
         return self.Xt.shape
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the entries."""
-        return self.Xt.dtype
+    def is_sparse(self) -> bool:
+        """Whether the chunks are CSR."""
+        return bool(sparse.issparse(self.Xt))
 
-    def without(self, origin: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what :meth:`chunks` can take off the samples: the origin if they are dense, nothing if sparse."""
-        return np.zeros_like(origin) if sparse.issparse(self.Xt) else origin
-
-    def chunks(self, taken: NDArray[np.float64] | None = None) -> Iterator[Chunk]:
-        """Yield the samples, less a vector if one is given, in cache-sized pieces of one source each."""
-        if sparse.issparse(self.Xt):
-            cut: Callable[..., Any] = _csr_rows
-        elif taken is None:
-            cut = _dense_rows
-        else:
-            cut = partial(_dense_rows_without, taken.astype(self.dtype))
-        size = self._chunk_rows()
-        for start, stop, source in self._segments:
-            for i in range(start, stop, size):
-                place = slice(i, min(i + size, stop))
-                rows = self.rows_at(place)
-                yield Chunk(cut(self.Xt, rows), source, place, rows)
-
-    def segments(self) -> Iterator[tuple[slice, int]]:
-        """Yield places in the order of the chunks and the source of the samples there, one for each run of a source."""
-        return ((slice(start, stop), source) for start, stop, source in self._segments)
-
-    def rows_at(self, place: slice) -> slice | NDArray[np.intp]:
-        """Return which rows of the block stand at places in the order of the chunks."""
-        return place if self._order is None else self._order[place]
-
-    def take(self, rows: NDArray[np.intp]) -> NDArray[Any]:
-        """Return some samples as a dense array of shape (len(rows), m)."""
-        part = self.Xt[rows]
-        return part.toarray() if sparse.issparse(part) else np.asarray(part)
-
-    def _chunk_rows(self) -> int:
-        n, m = self.shape
-        bytes_per_row = (
-            self.Xt.nnz / max(n, 1) * (self.dtype.itemsize + 4) if sparse.issparse(self.Xt) else m * self.dtype.itemsize
-        )
-        return int(np.clip(CHUNK_BYTES / max(bytes_per_row, 1.0), MIN_ROWS, MAX_ROWS))
+    def windows(self) -> Iterator[Window]:
+        """Yield the samples as they are stored: all at once, or where sources alternate, a piece of bounded size."""
+        n = self.shape[0]
+        if isinstance(self.sources, int):
+            yield Window(0, self.Xt, self.sources, self.classes)
+            return
+        # Gathering the rows of a source from all over the block would jump about in a file behind a memory map.
+        size = chunk_rows(self.Xt, self.dtype)
+        n_sources = int(self.sources.max()) + 1 if n else 1
+        most = int(WINDOW_BYTES / max(_bytes_per_row(self.Xt, self.dtype), 1.0))
+        step = max(size, min(size * n_sources, most))
+        for i in range(0, n, step):
+            j = min(i + step, n)
+            classes = None if self.classes is None else self.classes[i:j]
+            yield Window(i, consecutive_rows(self.Xt, i, j), self.sources[i:j], classes)
 
 
-def _segments(sources: NDArray[np.intp] | int, n: int) -> tuple[list[tuple[int, int, int]], NDArray[np.intp] | None]:
-    """Return runs (start, stop, source) of one source each, and the order of rows they refer to (None: as they are)."""
+def float_type(dtype: DTypeLike) -> np.dtype[Any]:
+    """Return the type to compute with: float32 for what fits in it (float16, up to 16-bit integers), else float64."""
+    return np.dtype(np.float32 if np.result_type(dtype, np.float32) == np.float32 else np.float64)
+
+
+def chunk_rows(Xt: Any, dtype: np.dtype[Any]) -> int:
+    """Return how many rows of an array make a chunk."""
+    return int(np.clip(CHUNK_BYTES / max(_bytes_per_row(Xt, dtype), 1.0), MIN_ROWS, MAX_ROWS))
+
+
+def _bytes_per_row(Xt: Any, dtype: np.dtype[Any]) -> float:
+    n, m = Xt.shape
+    return float(Xt.nnz) / max(n, 1) * (dtype.itemsize + 4) if sparse.issparse(Xt) else m * dtype.itemsize
+
+
+def _runs(sources: NDArray[np.intp] | int, n: int) -> Iterator[tuple[Rows, int]]:
+    """Yield rows of one source each: runs as they stand, or gathered where sources alternate."""
     if isinstance(sources, int):
-        return ([(0, n, sources)] if n else []), None
+        if n:
+            yield slice(0, n), sources
+        return
     order = None
     cuts = np.flatnonzero(np.diff(sources)) + 1
-    if len(cuts) * MIN_ROWS > n:  # sources alternate: gather the rows of each, chunk by chunk
+    if len(cuts) * MIN_ROWS > n:
         order = np.argsort(sources, kind="stable")
         sources = sources[order]
         cuts = np.flatnonzero(np.diff(sources)) + 1
-    edges = [0, *cuts.tolist(), n]
-    return [(i, j, int(sources[i])) for i, j in pairwise(edges) if j > i], order
+    for i, j in pairwise([0, *cuts.tolist(), n]):
+        if j > i:
+            yield slice(i, j) if order is None else order[i:j], int(sources[i])
 
 
-def _dense_rows(Xt: Any, rows: slice | NDArray[np.intp]) -> NDArray[Any]:
-    return np.ascontiguousarray(Xt[rows])
-
-
-def _dense_rows_without(taken: NDArray[Any], Xt: Any, rows: slice | NDArray[np.intp]) -> NDArray[Any]:
-    return np.subtract(Xt[rows], taken, order="C")
-
-
-def _csr_rows(Xt: Any, rows: slice | NDArray[np.intp]) -> Any:
-    return consecutive_rows(Xt, rows.start, rows.stop) if isinstance(rows, slice) else Xt[rows]
+def _prepared(Xt: Any, rows: Rows, dtype: np.dtype[Any], taken: NDArray[Any] | None) -> Any:
+    """Return rows of an array as numbers of a type; those of a dense one less a vector."""
+    if sparse.issparse(Xt):
+        part = consecutive_rows(Xt, rows.start, rows.stop) if isinstance(rows, slice) else Xt[rows]
+        return part if part.dtype == dtype else part.astype(dtype)
+    if taken is None:
+        return np.asarray(Xt[rows], dtype)
+    # Keeps the order of the array: columns from a file come one after the other, and BLAS takes either.
+    return np.subtract(Xt[rows], taken, dtype=dtype)
 
 
 def consecutive_rows(Xt: Any, start: int, stop: int) -> Any:

@@ -12,7 +12,13 @@ from dbmd.data.block import Block, consecutive_rows
 from dbmd.model.node import Node
 
 
-def partition(Xt: Any, sources: NDArray[np.intp] | int, n_nodes: int) -> list[Node]:
+def partition(
+    Xt: Any,
+    sources: NDArray[np.intp] | int,
+    n_nodes: int,
+    dtype: np.dtype[Any] | None = None,
+    classes: NDArray[np.intp] | None = None,
+) -> list[Node]:
     """Return nodes of consecutive samples, of sizes that differ by at most one; views, not copies.
 
     Parameters
@@ -23,6 +29,10 @@ def partition(Xt: Any, sources: NDArray[np.intp] | int, n_nodes: int) -> list[No
         The source of each sample, or of all.
     n_nodes : int
         Number of nodes; no more are made than there are samples.
+    dtype : dtype, optional
+        Type to compute with.
+    classes : array of int of shape (n,), optional
+        The known class of each sample.
 
     Returns
     -------
@@ -37,6 +47,8 @@ def partition(Xt: Any, sources: NDArray[np.intp] | int, n_nodes: int) -> list[No
                 consecutive_rows(Xt, int(start), int(stop)),
                 sources if isinstance(sources, int) else sources[start:stop],
                 first_row=int(start),
+                as_type=dtype,
+                classes=None if classes is None else classes[start:stop],
             ),
         )
         for start, stop in pairwise(edges)

@@ -67,10 +67,10 @@ class Engine:
         self.nodes = [node for node, _ in answers]
         return reduce(add, (reply for _, reply in answers))
 
-    def close(self) -> None:
-        """End the threads."""
+    def close(self, *, wait: bool = True) -> None:
+        """End the threads, when they are done or, without waiting for them, as soon as they are."""
         if self._pool:
-            self._pool.shutdown()
+            self._pool.shutdown(wait=wait, cancel_futures=not wait)
 
     def __enter__(self) -> Engine:
         return self
@@ -78,7 +78,8 @@ class Engine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        # One who interrupts does not want to wait for the end of a pass.
+        self.close(wait=kind is None or issubclass(kind, Exception))
 
 
 @cache

@@ -20,12 +20,16 @@ class Node:
         For messages.
     block : Block
         The samples (see :mod:`dbmd.data`).
+    keeps_rows : bool
+        Whether it may keep anything for each of its samples: not if they are too many.
     Ht : array of shape (n_i, r), optional
-        The memberships of the last sweep, in the order of the block's chunks: where the next sweep starts.
-    stats : PerSource[Statistics], optional
-        Of the last sweep.
+        The memberships of the last sweep: where the next sweep starts.
+    norms : dict, optional
+        sum of ||x - origin||^2 for each source.
     origin : array of shape (m,), optional
-        What these statistics are about.
+        What norms and statistics are about.
+    stats : PerSource[Statistics], optional
+        Of the last sweep, if it did not send them.
     quadratic : Quadratic, optional
         This node's share of the W-problem (P), of the last sweep.
     memory : object
@@ -34,8 +38,10 @@ class Node:
 
     name: str
     block: Any = None
+    keeps_rows: bool = True
     Ht: Any = None
-    stats: PerSource[Statistics] | None = None
+    norms: dict[int, float] | None = None
     origin: Float | None = None
+    stats: PerSource[Statistics] | None = None
     quadratic: Quadratic | None = None
     memory: Any = None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dbmd.model.statistics import Float, PerSource, Summary
+from dbmd.model.statistics import Float, PerSource, Statistics, Summary
 
 
 @dataclass(frozen=True)
@@ -49,3 +49,38 @@ def objective(per_source: PerSource[Summary], W: Float, sigma2: Float, lam: floa
 def has_converged(before: Objective, after: Objective, tol: float) -> bool:
     """Say whether the relative decrease of the objective is at most tol."""
     return before.value - after.value <= tol * after.scale
+
+
+def explained_variance(stats: PerSource[Statistics], summaries: PerSource[Summary], n_sources: int) -> Float:
+    """Return the part of the variance about the mean that is not residual: of each source, and last of all data.
+
+    The columns of H sum to one, so the sum of all samples is the sum of the columns of X H^T.
+
+    Parameters
+    ----------
+    stats : PerSource[Statistics]
+        About any origin.
+    summaries : PerSource[Summary]
+        At W.
+    n_sources : int
+        A source without samples gets NaN.
+
+    Returns
+    -------
+    array of shape (n_sources + 1,)
+    """
+
+    def part(squares: float, sq_norm: float, total: Float, n: int) -> float:
+        variance = sq_norm - float(total @ total) / n
+        return 1.0 - squares / variance if variance > 0.0 else 1.0
+
+    explained = np.full(n_sources + 1, np.nan)
+    for c, s in stats.items():
+        explained[c] = part(summaries[c].squares, s.sq_norm, s.XHt.sum(axis=1), s.n)
+    explained[-1] = part(
+        sum(s.squares for s in summaries.values()),
+        sum(s.sq_norm for s in stats.values()),
+        np.sum([s.XHt.sum(axis=1) for s in stats.values()], axis=0),
+        sum(s.n for s in stats.values()),
+    )
+    return explained

@@ -6,7 +6,7 @@ are cut into nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -40,13 +40,12 @@ def k_means_parallel(ask: Callable[..., Any], r: int, seed: int) -> Float:
     their source, so that a noisy source does not supply all the candidates.
     """
     candidates = ask(partial(draw_uniform, seed=seed, take=1)).Xt
-    precision = _relative_precision(ask(partial(measure, offset=0), candidates))
+    precision = _relative_precision(ask(measure, candidates))
     for stream in range(1, ROUNDS + 1):
         take = partial(draw_by_distance, seed=seed + stream, take=OVERSAMPLING * r, precision=precision)
-        new = ask(take).Xt
-        precision = _relative_precision(ask(partial(measure, offset=len(candidates)), new))
-        candidates = np.concatenate([candidates, new])
-    weights = ask(partial(tally, n_candidates=len(candidates), precision=precision))
+        candidates = np.concatenate([candidates, ask(take, candidates).Xt])
+        precision = _relative_precision(ask(measure, candidates))
+    weights = ask(partial(tally, precision=precision), candidates)
     return refine(ask, _cluster(candidates, weights, r, seed).T, REFINEMENTS)
 
 
@@ -96,11 +95,20 @@ class Draw:
     take: int
 
     @classmethod
-    def of(cls, node: Node, keys: Float, take: int) -> Draw:
-        """Keep the samples of a node with the smallest finite keys."""
-        first = np.argsort(keys, kind="stable")[:take]
-        first = first[np.isfinite(keys[first])]
-        return cls(keys[first], node.block.take(first).astype(np.float64), take)
+    def nothing(cls, m: int, take: int) -> Draw:
+        """Return a draw from no samples."""
+        return cls(np.zeros(0), np.zeros((0, m)), take)
+
+    def among(self, Xt: Any, keys: Float) -> Draw:
+        """Return the draw from these samples, too: shape (n, m), with their keys, shape (n,)."""
+        first = np.argsort(keys, kind="stable")[: self.take]
+        bound = self.keys[-1] if 0 < len(self.keys) == self.take else np.inf
+        first = first[keys[first] < bound]
+        if not len(first):
+            return self
+        drawn = Xt[first]
+        drawn = np.asarray(drawn.toarray() if sparse.issparse(drawn) else drawn, np.float64)
+        return self + Draw(keys[first], drawn, self.take)
 
     def __add__(self, other: Draw) -> Draw:
         keys = np.concatenate([self.keys, other.keys])
@@ -110,67 +118,113 @@ class Draw:
 
 def draw_uniform(node: Node, *, seed: int, take: int) -> tuple[Node, Draw]:
     """Node: draw samples with equal probabilities."""
-    return node, Draw.of(node, exponentials(seed, node.block.first_row, node.block.shape[0]), take)
+    block = node.block
+    drawn = Draw.nothing(block.shape[1], take)
+    for chunk in block.chunks():
+        drawn = drawn.among(chunk.Xt, exponentials(seed, block.first_row + chunk.numbers))
+    return node, drawn
 
 
-def measure(node: Node, new: Float, *, offset: int) -> tuple[Node, PerSource[Summary]]:
-    """Node: note for every sample the nearest candidate and its squared distance, and send their sums by source.
+@dataclass(frozen=True)
+class Measured:
+    """For every sample of a node the nearest of some candidates.
+
+    Attributes
+    ----------
+    d2 : array of shape (n_i,)
+        Squared distances.
+    near : array of int of shape (n_i,)
+        Numbers of the candidates.
+    n_candidates : int
+        Among how many.
+    """
+
+    d2: NDArray[Any]
+    near: NDArray[np.int32]
+    n_candidates: int
+
+
+def measure(node: Node, candidates: Float) -> tuple[Node, PerSource[Summary]]:
+    """Node: send for each source the sum of the squared distances of its samples to the nearest candidate.
+
+    It remembers them, if it keeps anything by the row, and next time looks at the candidates that are new.
 
     Parameters
     ----------
     node : Node
-        Its memory holds distances and numbers of the nearest of the candidates before.
-    new : array of shape (k, m)
-        The candidates since then.
-    offset : int
-        How many there were before.
+        The node.
+    candidates : array of shape (k, m)
+        Those of the last time, if any, and new ones behind them.
     """
-    block = node.block
-    n = block.shape[0]
-    d2, near = node.memory if offset else (np.full(n, np.inf, block.dtype), np.zeros(n, np.int32))
-    d2, near = d2.copy(), near.copy()
+    block, known = node.block, node.memory
+    if not isinstance(known, Measured):  # nothing, or what the solver of an earlier descent left
+        n = block.shape[0] if node.keeps_rows else 0
+        known = Measured(np.full(n, np.inf, block.dtype), np.zeros(n, np.int32), 0)
+    new = candidates[known.n_candidates :].astype(block.dtype)
     found: PerSource[Summary] = PerSource()
     for chunk in block.chunks():
-        rows = chunk.rows
-        if len(new):
-            d2_new, near_new = _distances(chunk.Xt, new.astype(block.dtype))
-            closer = d2_new < d2[rows]
-            near[rows] = np.where(closer, near_new + offset, near[rows])
-            d2[rows] = np.where(closer, d2_new, d2[rows])
-        own = d2[rows]
-        total = Summary(float(own.sum(dtype=np.float64)), len(own), 0.0, np.zeros(0))
+        d2, near = _distances(chunk.Xt, new) if len(new) else (known.d2[chunk.rows], known.near[chunk.rows])
+        if node.keeps_rows:
+            closer = d2 < known.d2[chunk.rows]
+            near = np.where(closer, near + known.n_candidates, known.near[chunk.rows])
+            d2 = np.where(closer, d2, known.d2[chunk.rows])
+            known.d2[chunk.rows], known.near[chunk.rows] = d2, near
+        total = Summary(float(d2.sum(dtype=np.float64)), len(d2), 0.0, np.zeros(0))
         found += PerSource({chunk.source: total})
-    return replace(node, memory=(d2, near)), found
+    if node.keeps_rows:
+        node = replace(node, memory=replace(known, n_candidates=len(candidates)))
+    return node, found
 
 
-def draw_by_distance(node: Node, *, seed: int, take: int, precision: dict[int, float]) -> tuple[Node, Draw]:
+def draw_by_distance(
+    node: Node, candidates: Float, *, seed: int, take: int, precision: dict[int, float]
+) -> tuple[Node, Draw]:
     """Node: draw samples by their squared distance to the candidates, in units of the noise of their source."""
-    d2, _ = node.memory
-    keys = exponentials(seed, node.block.first_row, node.block.shape[0])
-    for place, source in node.block.segments():
-        rows = node.block.rows_at(place)
+    block = node.block
+    drawn = Draw.nothing(block.shape[1], take)
+    for chunk, d2, _ in _measured(node, candidates):
         # A sample stands for its cluster only as well as its noise allows: precision counts twice.
+        weights = d2.astype(np.float64) * precision[chunk.source] ** 2
         with np.errstate(divide="ignore"):
-            keys[rows] /= d2[rows].astype(np.float64) * precision[source] ** 2
-    return node, Draw.of(node, keys, take)
+            keys = exponentials(seed, block.first_row + chunk.numbers) / weights
+        drawn = drawn.among(chunk.Xt, keys)
+    return node, drawn
 
 
-def tally(node: Node, *, n_candidates: int, precision: dict[int, float]) -> tuple[Node, Float]:
+def tally(node: Node, candidates: Float, *, precision: dict[int, float]) -> tuple[Node, Float]:
     """Node: send how much precision each candidate is nearest to, shape (n_candidates,)."""
-    _, near = node.memory
-    weights = np.zeros(n_candidates)
-    for place, source in node.block.segments():
-        rows = node.block.rows_at(place)
-        weights += precision[source] * np.bincount(near[rows], minlength=n_candidates)
+    weights = np.zeros(len(candidates))
+    for chunk, _, near in _measured(node, candidates):
+        weights += precision[chunk.source] * np.bincount(near, minlength=len(candidates))
     return replace(node, memory=None), weights
 
 
-def exponentials(seed: int, first_row: int, n: int) -> Float:
-    """Return standard exponential variables for samples first_row to first_row + n, whoever asks for them."""
-    generator = np.random.Philox(key=seed)
-    generator.advance(first_row // 4)  # a step of Philox gives four numbers
-    raw = generator.random_raw(first_row % 4 + n)[first_row % 4 :]
+def _measured(node: Node, candidates: Float) -> Iterator[tuple[Any, NDArray[Any], NDArray[Any]]]:
+    """Yield chunks with the squared distance to and the number of the nearest candidate, remembered or found again."""
+    known = node.memory
+    remembered = isinstance(known, Measured) and known.n_candidates == len(candidates)
+    for chunk in node.block.chunks():
+        if remembered:
+            yield chunk, known.d2[chunk.rows], known.near[chunk.rows]
+        else:
+            yield chunk, *_distances(chunk.Xt, candidates.astype(node.block.dtype))
+
+
+def exponentials(seed: int, rows: NDArray[np.integer]) -> Float:
+    """Return a standard exponential variable for each row of the data, whoever asks for it, in whatever order.
+
+    SplitMix64 (Steele, Lea and Flood 2014) of the row's number, on a stream of its own for each seed.
+    """
+    with np.errstate(over="ignore"):
+        z = (rows.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + _mixed(np.uint64(seed))
+        raw = _mixed(z)
     return -np.log1p(-((raw >> np.uint64(11)) * 2.0**-53))
+
+
+def _mixed(z: Any) -> Any:
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
 
 def _relative_precision(found: PerSource[Summary]) -> dict[int, float]:

@@ -179,12 +179,18 @@ def statistics(Xt: Any, Ht: NDArray[Any], rest: Float, log_prior: float = 0.0, *
     if norms:
         sq_norm = float((squared_norms(Xt) - 2.0 * (Xt @ rest)).sum(dtype=np.float64) + len(Ht) * (rest @ rest))
     return Statistics(
-        XHt=np.asarray(Ht.T @ Xt, np.float64).T - np.outer(rest, sizes),
+        XHt=np.asarray(_XHt(Xt, Ht), np.float64) - np.outer(rest, sizes),
         HHt=np.asarray(Ht.T @ Ht, np.float64),
         sq_norm=sq_norm,
         n=len(Ht),
         log_prior=log_prior,
     )
+
+
+def _XHt(Xt: Any, Ht: NDArray[Any]) -> NDArray[Any]:
+    """Return X H^T, shape (m, r): the order of the entries of X decides which way BLAS is twice as fast."""
+    by_columns = not sparse.issparse(Xt) and Xt.strides[0] < Xt.strides[1]
+    return Xt.T @ Ht if by_columns else (Ht.T @ Xt).T
 
 
 def squared_norms(Xt: Any) -> NDArray[Any]:

@@ -1,0 +1,76 @@
+"""What the memberships look like over all samples: what the report shows, gathered in one pass, additive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+BINS = 50  # of the histograms, equal on [0, 1]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Counts and histograms of memberships. Adding those of two sets of samples gives those of both.
+
+    Attributes
+    ----------
+    n : array of int of shape (n_sources,)
+        Samples.
+    counts : array of int of shape (n_sources, r)
+        Samples by their cluster, the largest membership.
+    sizes : array of shape (n_sources, r)
+        Sums of memberships.
+    largest : array of int of shape (n_sources, BINS)
+        Histogram of the largest membership of a sample.
+    memberships : array of int of shape (r, BINS)
+        Histogram of all memberships in a component.
+    contingency : array of int of shape (n_classes, r)
+        Samples by known class and cluster; no rows where no labels were given.
+    """
+
+    n: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    sizes: NDArray[np.float64]
+    largest: NDArray[np.int64]
+    memberships: NDArray[np.int64]
+    contingency: NDArray[np.int64]
+
+    @classmethod
+    def zero(cls, n_sources: int, r: int, n_classes: int = 0) -> Profile:
+        """Return the profile of no samples."""
+        return cls(
+            np.zeros(n_sources, np.int64),
+            np.zeros((n_sources, r), np.int64),
+            np.zeros((n_sources, r)),
+            np.zeros((n_sources, BINS), np.int64),
+            np.zeros((r, BINS), np.int64),
+            np.zeros((n_classes, r), np.int64),
+        )
+
+    def __add__(self, other: Profile) -> Profile:
+        return Profile(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def reordered(self, order: NDArray[np.intp]) -> Profile:
+        """Return the profile with its components in another order."""
+        return replace(
+            self,
+            counts=self.counts[:, order],
+            sizes=self.sizes[:, order],
+            memberships=self.memberships[order],
+            contingency=self.contingency[:, order],
+        )
+
+    def count(self, Ht: NDArray[np.floating], source: int, classes: NDArray[np.intp] | None = None) -> None:
+        """Count samples of one source in: memberships of shape (n, r), and the numbers of their classes, if known."""
+        n, r = Ht.shape
+        cluster = Ht.argmax(axis=1)
+        bins = np.minimum((Ht * BINS).astype(np.intp), BINS - 1)
+        self.n[source] += n
+        self.counts[source] += np.bincount(cluster, minlength=r)
+        self.sizes[source] += Ht.sum(axis=0, dtype=np.float64)
+        self.largest[source] += np.bincount(bins[np.arange(n), cluster], minlength=BINS)
+        self.memberships[:] += np.bincount((bins + BINS * np.arange(r)).ravel(), minlength=r * BINS).reshape(r, BINS)
+        if classes is not None:
+            np.add.at(self.contingency, (classes, cluster), 1)
