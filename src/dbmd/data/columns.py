@@ -1,0 +1,157 @@
+"""Agreeing on the columns of files that are fitted together: which are features, which something else."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
+from shlex import quote
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from dbmd.data.block import float_type
+from dbmd.data.files import names_of_files
+from dbmd.data.formats import Reader
+from dbmd.data.recipe import EACH_FILE, Recipe, sorted_names
+from dbmd.data.scan import Scan, check_categories
+from dbmd.errors import DataError
+
+MOST_SOURCES = 10_000
+
+
+class Wanted(NamedTuple):
+    """What a user asks for: see :func:`dbmd.open_data`."""
+
+    source: str | None
+    label: str | None
+    columns: Sequence[str] | None
+    drop: Sequence[str]
+    encode: Sequence[str]
+    keep: Sequence[str]
+
+
+def choose(readers: Sequence[Reader], wanted: Wanted) -> tuple[Recipe, list[np.dtype[Any]]]:
+    """Return what to do with the columns, and the types of those that are features as they are."""
+    kinds = _common_columns(readers)
+    columns, drop, encode = wanted.columns, wanted.drop, wanted.encode
+    _check_names(readers[0], kinds, [*(columns or ()), *drop, *encode], annotations=False)
+    named = [name for name in (wanted.source, wanted.label) if name is not None and name != EACH_FILE]
+    for reader in readers:
+        _check_names(reader, kinds, [*named, *wanted.keep], annotations=True)
+    _check_annotations(readers, named)
+    # Rows may be annotated under the name of a feature, which is one all the same.
+    left_out = {*drop, *encode, *(name for name in named if name not in readers[0].annotations)}
+    _check_columns(readers[0], columns or (), left_out)
+    chosen = tuple(name for name in (columns if columns is not None else kinds) if name not in left_out)
+    _check_numbers(readers, kinds, chosen)
+    if not chosen and not encode:
+        raise DataError(f"{readers[0].location}: no columns are left to fit.")
+    recipe = Recipe(
+        chosen,
+        dict.fromkeys(encode, np.zeros(0)),
+        wanted.source,
+        wanted.label,
+        names_of_files(readers) if wanted.source == EACH_FILE else {},
+        keep=tuple(wanted.keep),
+    )
+    return recipe, [kind for kind in (kinds[name] for name in chosen) if kind is not None]
+
+
+def complete(recipe: Recipe, found: Scan, categories: Mapping[str, Sequence[Any]], where: str) -> Recipe:
+    """Return the recipe with the names of sources, classes and categories: those that were found, or are given."""
+    names = {name: set(counts) for name, counts in found.values.items()}
+    encoded = {}
+    for name in recipe.encoded:
+        check_categories(found.values[name], where, name)
+        given = np.asarray(categories[name]) if name in categories else None
+        encoded[name] = sorted_names(names[name], f"values of column {name!r}") if given is None else given
+    sources = None
+    if recipe.files:
+        sources = np.array(sorted(recipe.files.values()))
+    elif recipe.source is not None:
+        sources = sorted_names(names[recipe.source], "names of sources")
+    if sources is not None and len(sources) > MOST_SOURCES:
+        raise DataError(
+            f"{where}: column {recipe.source!r} names {len(sources):,} sources, more than {MOST_SOURCES:,}. "
+            "Each has a noise level of its own, so it must have many rows: is this an id?"
+        )
+    classes = None if recipe.label is None else sorted_names(names[recipe.label], "labels")
+    return replace(recipe, encoded=encoded, sources=sources, classes=classes)
+
+
+def _common_columns(readers: Sequence[Reader]) -> dict[str, np.dtype[Any] | None]:
+    """Return the columns that all files have, each with a type that holds those of all."""
+    first = readers[0]
+    kinds = dict(first.columns)
+    for reader in readers[1:]:
+        missing = [name for name in kinds if name not in reader.columns]
+        extra = [name for name in reader.columns if name not in kinds]
+        if missing or extra:
+            what = f"lacks {_listed(missing)}" if missing else f"also has {_listed(extra)}"
+            raise DataError(f"{reader.location}: {what}. All files must have the columns of {first.location}.")
+        for name, kind in reader.columns.items():
+            mine = kinds[name]
+            kinds[name] = None if mine is None or kind is None else np.result_type(mine, kind)
+    return kinds
+
+
+def _check_names(reader: Reader, kinds: Mapping[str, Any], names: Iterable[str], *, annotations: bool) -> None:
+    """Raise a DataError if there is no such column; sources and labels may also be annotations."""
+    known = [*kinds, *reader.annotations] if annotations else list(kinds)
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 3)
+            hint = f"Did you mean {' or '.join(repr(n) for n in near)}?" if near else f"It has {_listed(known)}."
+            raise DataError(f"{reader.location}: has no column {name!r}. {hint}")
+
+
+def _check_annotations(readers: Sequence[Reader], names: Iterable[str]) -> None:
+    """Raise a DataError if what is an annotation in one file is a feature in another."""
+    for name in names:
+        has = {name in reader.annotations: reader.location for reader in readers}
+        if len(has) > 1:
+            raise DataError(f"{has[False]}: has {name!r} as a feature, and {has[True]} as an annotation of its rows.")
+
+
+def _check_columns(reader: Reader, columns: Sequence[str], left_out: Container[str]) -> None:
+    """Raise a DataError if a column is asked for twice, or as a feature and as something else."""
+    for i, name in enumerate(columns):
+        if name in columns[:i]:
+            raise DataError(f"{reader.location}: column {name!r} is asked for twice.")
+        if name in left_out:
+            raise DataError(
+                f"{reader.location}: column {name!r} is asked for as a feature, and also as source, label, or to be "
+                "encoded or left out. It can be only one of them."
+            )
+
+
+def _check_numbers(readers: Sequence[Reader], kinds: Mapping[str, Any], chosen: Sequence[str]) -> None:
+    """Raise a DataError if a column that was chosen does not hold numbers."""
+    text = [name for name in chosen if kinds[name] is None]
+    if not text:
+        return
+    reader = next(reader for reader in readers if reader.columns[text[0]] is None)
+    example = reader.not_a_number(text[0])
+    what = f"column {text[0]!r} does not hold numbers" if len(text) == 1 else f"columns {_listed(text)} hold no numbers"
+    drops = " ".join(f"--drop {quote(name)}" for name in text[:5])
+    raise DataError(
+        f"{reader.location}: {what}{f' ({example})' if example else ''}. Leave out what is no feature ({drops}), "
+        f"or one-hot code it (--encode {quote(text[0])})."
+    )
+
+
+def computing_type(types: Sequence[np.dtype[Any]], asked: DTypeLike | None) -> np.dtype[Any]:
+    """Return the type to compute with: what was asked for, or the least that holds numbers of all types."""
+    if asked is None:
+        return float_type(np.result_type(*types)) if types else np.dtype(np.float32)
+    dtype = np.dtype(asked)
+    if dtype not in (np.float32, np.float64):
+        raise DataError(f"The type to compute with must be float32 or float64. Got {dtype}.")
+    return dtype
+
+
+def _listed(names: Sequence[str], most: int = 5) -> str:
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,43 @@
+"""Opening files that are to be fitted together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dbmd.data.formats import Reader, format_of, open_reader, suffixes
+from dbmd.data.location import Location, locate
+from dbmd.errors import DataError
+
+
+def open_all(paths: Sequence[str | Path], **hints: Any) -> list[Reader]:
+    """Open files and all files in folders; what is in a folder and of no known format is left alone."""
+    locations: list[Location] = []
+    for path in paths:
+        found = locate(path)
+        if len(found) > 1 or str(found[0]) != str(path):  # a folder: what is in it that we do not know is left alone
+            known = [location for location in found if format_of(location) is not None]
+            if not known:
+                raise DataError(f"{path}: the folder has no file that ends in one of {', '.join(sorted(suffixes()))}.")
+            found = known
+        locations += found
+    if not locations:
+        raise DataError("No files were given.")
+    files = [location.local.resolve() if location.local else location.path for location in locations]
+    if len(set(files)) < len(files):
+        twice = next(location for location, file in zip(locations, files, strict=True) if files.count(file) > 1)
+        raise DataError(f"{twice}: is given twice.")
+    readers = [open_reader(location, **hints) for location in locations]
+    if len({reader.sparse for reader in readers}) > 1:
+        dense = next(reader for reader in readers if not reader.sparse)
+        thin = next(reader for reader in readers if reader.sparse)
+        raise DataError(f"{dense.location} is dense and {thin.location} is sparse: fit one kind at a time.")
+    return readers
+
+
+def names_of_files(readers: Sequence[Reader]) -> dict[str, str]:
+    """Return what to call each file: by the last part of its path if that tells them apart."""
+    short = [reader.location.name for reader in readers]
+    names = short if len(set(short)) == len(short) else [str(reader.location) for reader in readers]
+    return {str(reader.location): name for reader, name in zip(readers, names, strict=True)}

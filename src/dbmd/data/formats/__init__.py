@@ -1,0 +1,51 @@
+"""Files as tables of rows, one format a module, found by the ending of the name.
+
+A format is a module with
+
+- ``SUFFIXES``: endings of file names, in lower case.
+- ``open_file(location, **hints) -> Reader``: see :class:`~dbmd.data.formats._reader.Reader`.
+
+The conformance suite in ``tests/data/formats`` takes up a new one by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dbmd.data.formats._reader import Batch, Reader, batch_rows
+from dbmd.data.location import Location
+from dbmd.errors import DataError
+from dbmd.registry import load, names
+
+__all__ = ["Batch", "Reader", "batch_rows", "format_of", "open_reader", "suffixes"]
+
+KIND = "data.formats"
+
+
+def suffixes() -> dict[str, str]:
+    """Return the name of the format for every known ending of a file name."""
+    return {suffix: name for name in names(KIND) for suffix in load(KIND, name).SUFFIXES}
+
+
+def format_of(location: Location) -> str | None:
+    """Return the name of the format of a file, None if its ending is unknown."""
+    name = location.name.lower()
+    return next((kind for suffix, kind in suffixes().items() if name.endswith(suffix)), None)
+
+
+def open_reader(location: Location, **hints: Any) -> Reader:
+    """Open a file.
+
+    Parameters
+    ----------
+    location : Location
+        The file.
+    **hints
+        What the file itself does not tell: ``header`` and ``delimiter`` of csv. A format takes what it can use.
+    """
+    kind = format_of(location)
+    if kind is None:
+        known = ", ".join(sorted(suffixes()))
+        raise DataError(f"{location}: no known format. Names of files must end in one of {known}.")
+    reader: Reader = load(KIND, kind).open_file(location, **hints)
+    return reader

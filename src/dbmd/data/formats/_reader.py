@@ -1,0 +1,93 @@
+"""What every format offers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dbmd.data.location import Location
+
+BATCH_BYTES = 16_000_000  # of decoded numbers: enough for the cost of a call not to show, little beside the memory
+
+
+class Batch(NamedTuple):
+    """Consecutive rows of a file.
+
+    Attributes
+    ----------
+    Xt : array or CSR array of shape (rows, n_features)
+        The numbers.
+    others : dict of str to pyarrow.Array
+        Columns that are not features, by name.
+    """
+
+    Xt: Any
+    others: Mapping[str, Any]
+
+
+class Reader(ABC):
+    """A file, opened: what is in it, and its rows, as often as one likes.
+
+    Attributes
+    ----------
+    location : Location
+        The file.
+    columns : dict of str to dtype or None
+        The names of its columns in order, each with its type, None if it does not hold numbers.
+    annotations : tuple of str
+        Names of what can be a source or a label, but never a feature (of h5ad).
+    n_rows : int or None
+        Number of rows; None if only reading them all can tell.
+    cuts : sequence of int, or None
+        Rows where reading may start: the first of each row group, say. None: anywhere.
+    decodes : bool
+        Whether reading takes work that is best done ahead, in a thread of its own.
+    sparse : bool
+        Whether batches are CSR.
+    """
+
+    location: Location
+    columns: Mapping[str, np.dtype[Any] | None]
+    annotations: tuple[str, ...] = ()
+    n_rows: int | None = None
+    cuts: Sequence[int] | None = (0,)
+    decodes: bool = True
+    sparse: bool = False
+
+    def where(self, row: int) -> str:
+        """Return how a person finds a row, given its number from 0."""
+        return f"row {row + 1}"
+
+    def not_a_number(self, name: str) -> str:
+        """Return what stands in a column that does not hold numbers, and where, as far as that is easily found."""
+        return ""
+
+    @abstractmethod
+    def read(
+        self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str] = ()
+    ) -> Iterator[Batch]:
+        """Yield rows start to stop (None: to the end) in batches of bounded size.
+
+        Parameters
+        ----------
+        start, stop : int
+            The rows; start is one of ``cuts``, stop one of them or the end.
+        features : sequence of str
+            Columns of numbers, in the order of the columns of ``Xt``.
+        others : sequence of str
+            Further columns, numbers or not.
+        """
+
+
+def batch_rows(dtype: np.dtype[Any], n_features: int) -> int:
+    """Return how many rows make a batch."""
+    return max(256, BATCH_BYTES // max(1, dtype.itemsize * n_features))
+
+
+def common_type(types: Sequence[np.dtype[Any] | None]) -> np.dtype[Any]:
+    """Return the least type that holds numbers of several types: that of the array that a batch is put in."""
+    known = {t for t in types if t is not None}
+    return np.result_type(*known) if known else np.dtype(np.float32)

@@ -1,0 +1,184 @@
+"""Text: csv and tsv, with a header or without, compressed or not, by pyarrow's streaming reader."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+
+from dbmd.data.formats._arrow import number_type, to_batch
+from dbmd.data.formats._reader import Batch, Reader, common_type
+from dbmd.data.location import Location
+from dbmd.errors import DataError
+
+CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+SUFFIXES = tuple(name + packed for name in (".csv", ".tsv") for packed in ("", *CODECS))
+DELIMITERS = ",;\t|"
+MISSING = set(arrow_csv.ConvertOptions().null_values)  # what stands for a missing number: nothing, NA, NaN, ...
+BLOCK_BYTES = 1 << 20  # of text, parsed at a time; the best of 1, 4, 8 and 32 MB
+
+
+def open_file(location: Location, *, header: bool | None = None, delimiter: str | None = None, **hints: Any) -> Reader:
+    """Open a table in text form.
+
+    Parameters
+    ----------
+    location : Location
+        The file.
+    header : bool, optional
+        Whether the first line has the names of the columns. Without it: if none of its fields is a number. Where there
+        is no header, columns are called 0, 1, ...
+    delimiter : str, optional
+        What stands between fields. Without it: the one of comma, semicolon, tab and bar that the first line has most.
+    """
+    return Csv(location, header, delimiter)
+
+
+class Csv(Reader):
+    """A table in text form."""
+
+    def __init__(self, location: Location, header: bool | None, delimiter: str | None) -> None:
+        self.location = location
+        line = self._first_line()
+        bare = re.sub(r'"[^"]*"', "", line)
+        self.delimiter = delimiter or max(DELIMITERS, key=bare.count)
+        fields = next(csv.reader(io.StringIO(line, newline=""), delimiter=self.delimiter))
+        self.header = not any(_is_number(field) for field in fields) if header is None else header
+        self.header_lines = len(io.StringIO(line, newline="").readlines()) if self.header else 0
+        self.names = fields if self.header else [str(i) for i in range(len(fields))]
+        # A table written with its row numbers has no name for that column.
+        self.names = [name.strip() or f"unnamed_{i}" for i, name in enumerate(self.names)]
+        if len(set(self.names)) < len(fields):
+            twice = next(name for name in self.names if self.names.count(name) > 1)
+            raise DataError(f"{location}: column {twice!r} occurs twice in the header. Rename one of them.")
+        self.block_bytes = max(BLOCK_BYTES, 32 * len(line))
+        with self._reader({}) as reader:
+            kinds = {field.name: number_type(field.type) for field in reader.schema}
+            empty = {field.name for field in reader.schema if pa.types.is_null(field.type)}
+        # The types are those of the first block: 1 there may be followed by 1.5 further down.
+        self.columns = {
+            name: np.dtype(np.float64) if name in empty or (kind is not None and kind.kind in "iuf") else kind
+            for name, kind in kinds.items()
+        }
+
+    def where(self, row: int) -> str:
+        """Return how a person finds a row: by its line, which is looked for, as there may be empty ones and breaks."""
+        before, is_quoted = -1, False
+        # Of a damaged stream, less may be read than is asked for: then as if each line were a row.
+        with suppress(OSError), io.BufferedReader(self._stream()) as lines:
+            for number, line in enumerate(lines, 1):
+                if number > self.header_lines and not is_quoted and line.strip(b"\r\n"):
+                    before += 1
+                    if before == row:
+                        return f"line {number}"
+                is_quoted ^= number > self.header_lines and line.count(b'"') % 2 == 1
+        return f"line {row + 1 + self.header_lines}"
+
+    def read(
+        self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str] = ()
+    ) -> Iterator[Batch]:
+        """Yield batches of the whole file; others are read as text."""
+        types = {name: pa.bool_() if self.columns[name] == np.bool_ else pa.float64() for name in features}
+        types |= dict.fromkeys(others, pa.string())
+        dtype = common_type([self.columns[name] for name in features])
+        with self._reader(types, [*features, *others]) as reader:
+            while True:
+                try:
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    return
+                except (pa.ArrowInvalid, OSError) as error:
+                    raise self._explained(error) from error
+                if batch.num_rows:
+                    yield to_batch(batch, features, others, dtype)
+
+    def not_a_number(self, name: str) -> str:
+        """Return what stands in a column that does not hold numbers, and where."""
+        with self._reader({name: pa.string()}, [name]) as reader:
+            for row, value in enumerate(reader.read_next_batch().column(0).to_pylist()):
+                if value not in MISSING and not _is_number(value):
+                    return f"{value!r} in {self.where(row)}"
+        return ""
+
+    def _reader(self, types: dict[str, Any], wanted: Sequence[str] | None = None) -> Any:
+        read = arrow_csv.ReadOptions(
+            # One thread: more gain nothing here, and only then errors have a line number.
+            use_threads=False,
+            block_size=self.block_bytes,
+            column_names=self.names,
+            skip_rows=self.header_lines,
+        )
+        parse = arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
+        # Text is as it stands: a source may well be called NA.
+        convert = arrow_csv.ConvertOptions(column_types=types, include_columns=wanted, strings_can_be_null=False)
+        try:
+            return arrow_csv.open_csv(self._stream(), read, parse, convert)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise self._explained(error) from error
+
+    def _stream(self) -> Any:
+        name = self.location.name.lower()
+        codec = next((codec for packed, codec in CODECS.items() if name.endswith(packed)), None)
+        file = self.location.open()
+        return pa.CompressedInputStream(file, codec) if codec else file
+
+    def _first_line(self) -> str:
+        """Return the first line; one that goes on after a break in quotes is several."""
+        start, end = b"", None
+        try:
+            with self._stream() as stream:
+                while end is None:
+                    more = stream.read(1 << 16)
+                    start += more
+                    end = _end_of_line(start, is_all=not more)
+        except OSError as error:
+            raise self._explained(error) from error
+        try:
+            line = start[:end].decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise DataError(f"{self.location}: is not text in UTF-8.") from None
+        if not line.strip():
+            raise DataError(f"{self.location}: {'line 1' if start.strip() else 'the file'} is empty.")
+        return line
+
+    def _explained(self, error: BaseException) -> DataError:
+        """Say what pyarrow found in our own words."""
+        text = str(error).split("\n")[0]
+        line = re.search(r"Row #(\d+)", text)
+        where = f"{self.location}: {self.where(int(line[1]) - self.header_lines - 1)}" if line else str(self.location)
+        if fields := re.search(r"Expected (\d+) columns, got (\d+)", text):
+            return DataError(f"{where} has {fields[2]} fields where there should be {fields[1]}, as in line 1.")
+        if value := re.search(r"column #(\d+):.*invalid value '(.*)'", text):
+            name = self.names[int(value[1])] if int(value[1]) < len(self.names) else value[1]
+            return DataError(
+                f"{where}, column {name!r} has {value[2]!r} where there should be a number. "
+                "Correct it, or leave the column out with --drop."
+            )
+        if "invalid UTF8" in text:
+            return DataError(f"{where} is not text in UTF-8.")
+        if "Could not skip initial" in text:
+            return DataError(f"{self.location}: has no rows.")
+        return DataError(f"{where}: cannot be read as csv ({text.rstrip('.')}).")
+
+
+def _end_of_line(text: bytes, *, is_all: bool) -> int | None:
+    """Return where the first line ends that is not in quotes; None if that is further down."""
+    for end in re.finditer(rb"\r\n?|\n", text):
+        if text.count(b'"', 0, end.start()) % 2 == 0:
+            return end.start()
+    return len(text) if is_all else None
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True

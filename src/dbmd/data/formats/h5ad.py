@@ -1,0 +1,159 @@
+"""AnnData's files: dense or CSR, read from disk piece by piece. Needs h5py alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dbmd.data.formats._reader import BATCH_BYTES, Batch, Reader, batch_rows
+from dbmd.data.location import Location
+from dbmd.errors import DataError
+
+SUFFIXES = (".h5ad",)
+
+
+def open_file(location: Location, **hints: Any) -> Reader:
+    """Open ``X`` of an AnnData file. Columns are its variables; sources and labels are columns of ``obs``."""
+    return H5ad(location)
+
+
+class H5ad(Reader):
+    """``X`` and ``obs`` of an AnnData file."""
+
+    cuts = None
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        with self._file() as file:
+            if "X" not in file or "var" not in file or "obs" not in file:
+                raise DataError(f"{location}: must have X, obs and var, as AnnData writes them. Got {sorted(file)}.")
+            X = file["X"]
+            kind = X.attrs.get("encoding-type", "array")
+            if kind not in ("array", "csr_matrix"):
+                raise DataError(
+                    f"{location}: X must be dense or CSR, so that it can be read by rows. Got {kind}. "
+                    "Convert it: adata.X = adata.X.tocsr(), then adata.write_h5ad(path)."
+                )
+            self.sparse = kind == "csr_matrix"
+            n, m = (int(size) for size in (X.attrs["shape"] if self.sparse else X.shape))
+            dtype = X["data"].dtype if self.sparse else X.dtype
+            names = _index(file["var"])
+            self.annotations = tuple(name for name in file["obs"].attrs.get("column-order", ()))
+            self.indptr = X["indptr"][:] if self.sparse else None
+        if dtype.kind not in "biuf":
+            raise DataError(f"{location}: X must hold numbers. Got type {dtype}.")
+        if len(names) != m:
+            raise DataError(f"{location}: X has {m} columns, var has {len(names)} names.")
+        self.n_rows, self.dtype = n, dtype
+        self.columns = dict.fromkeys(names, dtype)
+        if len(self.columns) < m:
+            twice = next(name for name in names if names.count(name) > 1)
+            raise DataError(f"{location}: variable {twice!r} occurs twice. Call adata.var_names_make_unique() first.")
+        self.numbers = {name: i for i, name in enumerate(names)}
+
+    def read(
+        self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str] = ()
+    ) -> Iterator[Batch]:
+        """Yield batches of X and columns of obs."""
+        stop = self.n_rows if stop is None else stop
+        assert stop is not None
+        wanted = [self.numbers[name] for name in features]
+        everything = wanted == list(range(len(self.columns)))
+        with self._file() as file:
+            for i, j in self._steps(start, stop):
+                Xt = self._csr_rows(file["X"], i, j) if self.sparse else file["X"][i:j]
+                columns = {name: self._other(file, name, Xt, i, j) for name in others}
+                yield Batch(Xt if everything else Xt[:, wanted], columns)
+
+    def _steps(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        dense = batch_rows(self.dtype, len(self.columns))
+        while start < stop:
+            end = start + dense
+            if self.indptr is not None:
+                most = int(self.indptr[start]) + BATCH_BYTES // (self.dtype.itemsize + 4)
+                end = int(np.searchsorted(self.indptr, most, side="right")) - 1
+            end = min(max(end, start + 1), stop)
+            yield start, end
+            start = end
+
+    def _other(self, file: Any, name: str, Xt: Any, start: int, stop: int) -> Any:
+        """Return rows of a column of obs, or else of X, as an array of Arrow."""
+        import pyarrow as pa
+
+        if name in self.annotations:
+            values = _obs(file["obs"], name, start, stop)
+            if len(values) < stop - start:
+                raise DataError(f"{self.location}: column {name!r} of obs is shorter than X.")
+            return values
+        column = Xt[:, [self.numbers[name]]]
+        return pa.array((column.toarray() if self.sparse else column).ravel())
+
+    def _csr_rows(self, X: Any, start: int, stop: int) -> Any:
+        assert self.indptr is not None
+        first, last = int(self.indptr[start]), int(self.indptr[stop])
+        part = sparse.csr_array((stop - start, len(self.columns)), dtype=self.dtype)
+        part.data, part.indices = X["data"][first:last], X["indices"][first:last]
+        part.indptr = self.indptr[start : stop + 1] - first
+        part.check_format()  # the products that follow trust the numbers of the columns
+        return part
+
+    @contextmanager
+    def _file(self) -> Iterator[Any]:
+        try:
+            import h5py
+        except ModuleNotFoundError:
+            raise DataError(
+                f"{self.location}: reading h5ad needs h5py. Install it with: pip install 'dbmd[anndata]'"
+            ) from None
+        with ExitStack() as stack:
+            try:
+                local = self.location.local
+                place = str(local) if local else stack.enter_context(self.location.open())
+                file = stack.enter_context(h5py.File(place, "r"))
+            except OSError as error:
+                raise DataError(f"{self.location}: not a complete h5ad file ({_first_line(error)}).") from error
+            try:
+                yield file
+            except (OSError, LookupError, RuntimeError, ValueError) as error:
+                if isinstance(error, DataError):
+                    raise
+                raise DataError(f"{self.location}: cannot be decoded ({_first_line(error)}).") from error
+
+
+def _index(group: Any) -> list[str]:
+    names = group[group.attrs.get("_index", "_index")]
+    return _texts(names["values"][:] if "values" in getattr(names, "keys", tuple)() else names[:])
+
+
+def _obs(obs: Any, name: str, start: int, stop: int) -> Any:
+    """Return rows of a column of obs as an array of Arrow."""
+    import h5py
+    import pyarrow as pa
+
+    column = obs[name]
+    if isinstance(column, h5py.Dataset) and "categories" not in column.attrs:
+        values = column[start:stop]
+        return pa.array(_texts(values) if values.dtype.kind in "OS" else values)
+    if "mask" in column:  # pandas' types that have missing values
+        values = column["values"][start:stop]
+        return pa.array(_texts(values) if values.dtype.kind in "OS" else values, mask=column["mask"][start:stop])
+    if isinstance(column, h5py.Dataset):  # as anndata wrote them before 0.8
+        categories, codes = column.file[column.attrs["categories"]][:], column[start:stop]
+    else:
+        categories, codes = column["categories"][:], column["codes"][start:stop]
+    return pa.DictionaryArray.from_arrays(
+        pa.array(codes.astype(np.int32), mask=codes < 0),
+        pa.array(_texts(categories) if categories.dtype.kind in "OS" else categories),
+    )
+
+
+def _texts(values: Any) -> list[str]:
+    return [value.decode() if isinstance(value, bytes) else str(value) for value in values]
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).split("\n")[0].rstrip(".")

@@ -1,0 +1,101 @@
+"""NumPy's own format: memory-mapped where the file is on this machine."""
+
+from __future__ import annotations
+
+import math
+import tokenize
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from dbmd.data.formats._reader import Batch, Reader, batch_rows
+from dbmd.data.location import Location
+from dbmd.errors import DataError
+
+SUFFIXES = (".npy",)
+
+
+def open_file(location: Location, **hints: Any) -> Reader:
+    """Open an array of shape (n, m), in C or Fortran order. Its columns are called 0, 1, ..."""
+    return Npy(location)
+
+
+class Npy(Reader):
+    """An array of shape (n, m)."""
+
+    cuts = None
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        with location.open() as file:
+            try:
+                major, minor = np.lib.format.read_magic(file)
+                read_header = np.lib.format.read_array_header_1_0
+                if (major, minor) != (1, 0):
+                    read_header = np.lib.format.read_array_header_2_0
+                shape, self.is_fortran, self.dtype = read_header(file)
+            except (ValueError, OSError, SyntaxError, tokenize.TokenError) as error:
+                raise DataError(f"{location}: not a complete npy file ({_first_line(error)}).") from error
+            self.offset, size = file.tell(), file.size()
+        if self.dtype.kind not in "biuf":
+            raise DataError(f"{location}: must hold numbers. Got an array of type {self.dtype}.")
+        if len(shape) != 2:
+            raise DataError(f"{location}: must be an array of shape (samples, features). Got shape {shape}.")
+        if size < self.offset + math.prod(shape) * self.dtype.itemsize:
+            raise DataError(
+                f"{location}: is cut short. An array of shape {shape} and type {self.dtype} takes "
+                f"{self.offset + math.prod(shape) * self.dtype.itemsize} bytes, the file has {size}."
+            )
+        self.shape = self.n_rows, self.n_columns = shape
+        self.columns = {str(i): self.dtype for i in range(self.n_columns)}
+        self.decodes = location.local is None
+
+    def read(
+        self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str] = ()
+    ) -> Iterator[Batch]:
+        """Yield views of the memory map, or pieces read from afar."""
+        import pyarrow as pa
+
+        stop = self.shape[0] if stop is None else stop
+        wanted = [int(name) for name in features]
+        everything = wanted == list(range(self.n_columns))
+        step = batch_rows(self.dtype, self.n_columns)
+        for i in range(start, stop, step):
+            rows = self._rows(i, min(i + step, stop))
+            Xt = rows if everything else rows[:, wanted]
+            yield Batch(Xt, {name: pa.array(_native(rows[:, int(name)])) for name in others})
+
+    def _map(self) -> Any:
+        order: Literal["F", "C"] = "F" if self.is_fortran else "C"
+        return np.memmap(self.location.path, self.dtype, "r", self.offset, self.shape, order).view(np.ndarray)
+
+    def _rows(self, start: int, stop: int) -> Any:
+        if self.location.local is not None:
+            # Mapped anew for every piece: pages that were read do not stay with this process.
+            return self._map()[start:stop]
+        size, rows = self.dtype.itemsize, stop - start
+        with self.location.open() as file:
+            if not self.is_fortran:
+                file.seek(self.offset + start * self.n_columns * size)
+                return self._numbers(file, rows * self.n_columns).reshape(rows, self.n_columns)
+            out = np.empty((rows, self.n_columns), self.dtype, order="F")
+            for j in range(self.n_columns):
+                file.seek(self.offset + (j * self.shape[0] + start) * size)
+                out[:, j] = self._numbers(file, rows)
+            return out
+
+    def _numbers(self, file: Any, count: int) -> Any:
+        data = file.read(count * self.dtype.itemsize)
+        if len(data) < count * self.dtype.itemsize:
+            raise DataError(f"{self.location}: cannot be read (it ends too early).")
+        return np.frombuffer(data, self.dtype)
+
+
+def _native(column: Any) -> Any:
+    """Return a column in one piece and in this machine's order of bytes, as Arrow wants it."""
+    return np.ascontiguousarray(column, column.dtype.newbyteorder("="))
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).split("\n")[0].rstrip(".")

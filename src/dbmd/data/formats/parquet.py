@@ -1,0 +1,116 @@
+"""Parquet: a file; a folder of files, hive-partitioned or not, is several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dbmd.data.formats._arrow import joined, number_type, to_batch, with_column
+from dbmd.data.formats._reader import Batch, Reader, batch_rows, common_type
+from dbmd.data.location import Location
+from dbmd.errors import DataError
+
+SUFFIXES = (".parquet", ".pq", ".parq")
+GROUP_BYTES = 64_000_000  # row groups up to this size are decoded in one go, twice as fast as piece by piece
+COLUMNS_BYTES = 8_000_000  # of columns that are decoded together then
+
+
+def open_file(location: Location, **hints: Any) -> Reader:
+    """Open a Parquet file; the folders ``name=value`` that it lies in are columns, too."""
+    return Parquet(location)
+
+
+class Parquet(Reader):
+    """A Parquet file."""
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        try:
+            with location.open() as file:
+                parquet = pq.ParquetFile(file)
+                schema, metadata = parquet.schema_arrow, parquet.metadata
+                names = schema.names
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise DataError(f"{location}: not a complete Parquet file ({_first_line(error)}).") from error
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise DataError(f"{location}: column {twice!r} occurs twice. Rename one of them.")
+        self.constants = {name: _constant(value) for name, value in location.constants.items()}
+        self.columns = {name: number_type(schema.field(name).type) for name in names}
+        self.columns |= {name: number_type(kind) for name, (_, kind) in self.constants.items()}
+        self.n_rows = metadata.num_rows
+        sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        edges = np.concatenate([[0], np.cumsum(sizes, dtype=int)])
+        self.groups = edges[:-1].tolist()
+        self.cuts = self.groups or [0]
+
+    def read(
+        self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str] = ()
+    ) -> Iterator[Batch]:
+        """Yield batches, decoded row group by row group."""
+        stop = int(self.n_rows or 0) if stop is None else stop
+        dtype = common_type([self.columns[name] for name in features])
+        groups = [i for i, first in enumerate(self.groups) if start <= first < stop]
+        try:
+            with self.location.open() as file:
+                # Buffered: otherwise a column of a row group, however large, is read in one piece.
+                parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 16)
+                for group in groups:
+                    # The size once decoded: runs of equal values take next to nothing in the file.
+                    size = parquet.metadata.row_group(group).num_rows * len(features) * dtype.itemsize
+                    decode = self._in_one_go if size <= GROUP_BYTES else self._piecewise
+                    yield from decode(parquet, group, features, others, dtype)
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{self.location}: cannot be decoded ({_first_line(error)}).") from error
+
+    def _in_one_go(
+        self, parquet: Any, group: int, features: Sequence[str], others: Sequence[str], dtype: np.dtype[Any]
+    ) -> Iterator[Batch]:
+        """Decode a row group some columns at a time: decoders hold several times what they put out."""
+        rows = parquet.metadata.row_group(group).num_rows
+        Xt = np.empty((rows, len(features)), dtype, order="F")
+        step = max(1, COLUMNS_BYTES // max(1, rows * dtype.itemsize))
+        for first in range(0, len(features), step):
+            names = features[first : first + step]
+            table = self._with_constants(parquet.read_row_group(group, self._stored(names), use_threads=False), names)
+            for j, name in enumerate(names, first):
+                Xt = with_column(Xt, j, table.column(name))
+        table = self._with_constants(parquet.read_row_group(group, self._stored(others), use_threads=False), others)
+        yield Batch(Xt, {name: joined(table.column(name)) for name in others})
+
+    def _piecewise(
+        self, parquet: Any, group: int, features: Sequence[str], others: Sequence[str], dtype: np.dtype[Any]
+    ) -> Iterator[Batch]:
+        """Decode some rows of a large row group at a time."""
+        columns = self._stored([*features, *others])
+        rows = batch_rows(dtype, len(features))
+        for batch in parquet.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
+            table = self._with_constants(pa.Table.from_batches([batch]), [*features, *others])
+            yield to_batch(table, features, others, dtype)
+
+    def _stored(self, names: Sequence[str]) -> list[str]:
+        return [name for name in dict.fromkeys(names) if name not in self.constants]
+
+    def _with_constants(self, table: Any, names: Sequence[str]) -> Any:
+        for name in dict.fromkeys(names):
+            if name in self.constants:
+                value, kind = self.constants[name]
+                table = table.append_column(name, pa.repeat(pa.scalar(value, kind), table.num_rows))
+        return table
+
+
+def _constant(value: str) -> tuple[Any, Any]:
+    for kind, arrow in ((int, pa.int64()), (float, pa.float64())):
+        try:
+            return kind(value), arrow
+        except ValueError:
+            continue
+    return value, pa.string()
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).split("\n")[0].rstrip(".")

@@ -1,0 +1,78 @@
+"""Keeping data from files in memory, decoded once, in the narrowest type that holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dbmd.data.scan import Scan
+from dbmd.model.node import Node
+
+
+def storage_type(types: Sequence[np.dtype[Any]], found: Scan, dtype: np.dtype[Any], *, encodes: bool) -> np.dtype[Any]:
+    """Return the narrowest type to keep numbers in: that of the files, or for text what its whole numbers need."""
+    stored = np.result_type(*types) if types else np.dtype(np.int8)
+    if stored == np.float64 and found.whole and found.entries:
+        stored = np.result_type(np.min_scalar_type(int(found.low)), np.min_scalar_type(int(found.high)))
+    if encodes and stored == np.bool_:
+        stored = np.dtype(np.int8)
+    return stored if stored.itemsize <= dtype.itemsize else dtype
+
+
+def stored_bytes(shape: tuple[int, int], found: Scan, stored: np.dtype[Any], *, is_sparse: bool) -> int:
+    """Return how many bytes the data take in memory."""
+    n, m = shape
+    return found.entries * (stored.itemsize + 4) + 8 * n if is_sparse else n * m * stored.itemsize
+
+
+class Kept:
+    """Arrays that nodes fill, each with its own rows.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Number of samples and of features.
+    stored : dtype
+        Type of the numbers.
+    is_sparse : bool
+        Whether the samples are CSR.
+    has_classes : bool
+        Whether the samples have known classes.
+
+    Attributes
+    ----------
+    sources : array of int of shape (n,)
+        The source of each sample.
+    classes : array of int of shape (n,), optional
+        The class of each sample.
+    """
+
+    def __init__(self, shape: tuple[int, int], stored: np.dtype[Any], *, is_sparse: bool, has_classes: bool) -> None:
+        self.stored = stored
+        self.sources = np.zeros(shape[0], np.intp)
+        self.classes = np.zeros(shape[0], np.intp) if has_classes else None
+        self._dense = None if is_sparse else np.empty(shape, stored)
+        self._sparse: dict[int, Any] = {}
+
+    def take(self, node: Node) -> tuple[Node, int]:
+        """Node: put its samples where they belong."""
+        for window in node.block.windows():
+            first = node.block.first_row + window.first
+            rows = slice(first, first + window.Xt.shape[0])
+            self.sources[rows] = window.sources
+            if self.classes is not None:
+                self.classes[rows] = window.classes
+            if self._dense is None:
+                self._sparse[first] = window.Xt.astype(self.stored)
+            else:
+                self._dense[rows] = window.Xt
+        return node, 0
+
+    def joined(self) -> Any:
+        """Return all samples, shape (n, m), dense or CSR."""
+        if self._dense is not None:
+            return self._dense
+        return sparse.csr_array(sparse.vstack([self._sparse[i] for i in sorted(self._sparse)], "csr"))

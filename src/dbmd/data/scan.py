@@ -1,0 +1,151 @@
+"""The first pass over files: whether they are sound, how many rows there are, which sources and classes."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dbmd.data.ahead import ahead
+from dbmd.data.block import chunk_rows, consecutive_rows
+from dbmd.data.fingerprint import MASK, fingerprint, multipliers
+from dbmd.data.recipe import Recipe, distinct
+from dbmd.data.stream import Shard, Stream
+from dbmd.errors import DataError
+from dbmd.model.node import Node
+
+MOST_CATEGORIES = 1000
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a pass over files found. It adds.
+
+    Attributes
+    ----------
+    rows : dict of (str, int) to int
+        Number of rows of each shard, by file and first row.
+    entries : int
+        Number of stored entries: all, or those of sparse matrices.
+    values : dict of str to dict
+        For the source, the label and each column to encode: how many rows there are of each value.
+    fingerprint : int
+        Of all rows, modulo 2^64.
+    low, high : float
+        The smallest and the largest entry.
+    whole : bool
+        Whether all entries are whole numbers.
+    """
+
+    rows: dict[tuple[str, int], int] = field(default_factory=dict)
+    entries: int = 0
+    values: dict[str, dict[Any, int]] = field(default_factory=dict)
+    fingerprint: int = 0
+    low: float = np.inf
+    high: float = -np.inf
+    whole: bool = True
+
+    def __add__(self, other: Scan) -> Scan:
+        values = {name: dict(counts) for name, counts in self.values.items()}
+        for name, counts in other.values.items():
+            mine = values.setdefault(name, {})
+            for value, count in counts.items():
+                mine[value] = mine.get(value, 0) + count
+        return Scan(
+            self.rows | other.rows,
+            self.entries + other.entries,
+            values,
+            (self.fingerprint + other.fingerprint) & MASK,
+            min(self.low, other.low),
+            max(self.high, other.high),
+            self.whole and other.whole,
+        )
+
+
+def scan(node: Node, *, dtype: np.dtype[Any]) -> tuple[Node, Scan]:
+    """Node: read all rows of its stream once. Raises a DataError that names the first entry that is no number."""
+    block: Stream = node.block
+    found = Scan()
+    for shard in block.shards:
+        found += _scan_shard(shard, block.recipe, dtype, block.on_rows)
+    return node, found
+
+
+def check_categories(values: Mapping[Any, int], where: str, name: str) -> None:
+    """Raise a DataError if a column has more values than can be one-hot coded."""
+    if len(values) > MOST_CATEGORIES:
+        raise DataError(
+            f"{where}: column {name!r} has more than {MOST_CATEGORIES} categories, too many to encode. "
+            "Leave it out with --drop."
+        )
+
+
+def _scan_shard(shard: Shard, recipe: Recipe, dtype: np.dtype[Any], on_rows: Callable[[int], object]) -> Scan:
+    reader, start, stop = shard
+    columns = multipliers(len(recipe.columns))
+    batches = reader.read(start, stop, recipe.columns, recipe.others)
+    found, row = Scan(), start
+    values: dict[str, Counter[Any]] = {name: Counter() for name in recipe.others}
+    for batch in ahead(batches) if reader.decodes else batches:
+        file = recipe.files.get(str(reader.location), "")
+        marks: Any = np.uint64(zlib.crc32(file.encode()))
+        for name in recipe.others:
+            names, codes = distinct(batch.others[name], reader, row, name)
+            counts = np.bincount(codes, minlength=len(names))
+            values[name].update({value: int(count) for value, count in zip(names, counts, strict=True) if count})
+            # The source belongs to the data that is fitted, the label does not.
+            if name == recipe.source or name in recipe.encoded:
+                hashes = np.array([zlib.crc32(f"{name}={value}".encode()) for value in names], np.uint64)
+                marks = marks + hashes[codes]
+        for name in recipe.encoded:
+            check_categories(values[name], str(reader.location), name)
+        n = batch.Xt.shape[0]
+        step = chunk_rows(batch.Xt, dtype)
+        for i in range(0, n, step):
+            j = min(i + step, n)
+            with np.errstate(over="ignore"):  # what does not fit into the type is infinite, and refused below
+                part = consecutive_rows(batch.Xt, i, j).astype(dtype, copy=False)
+            found += _scan_numbers(part, shard, row + i, recipe, columns, marks if np.ndim(marks) == 0 else marks[i:j])
+        row += n
+        on_rows(n)
+    return found + Scan(rows={(str(reader.location), start): row - start}, values=dict(values))
+
+
+def _scan_numbers(Xt: Any, shard: Shard, row: int, recipe: Recipe, columns: Any, marks: Any) -> Scan:
+    values = Xt.data if sparse.issparse(Xt) else Xt
+    if not values.size:
+        return Scan(fingerprint=fingerprint(Xt, columns, marks))
+    with np.errstate(over="ignore", invalid="ignore"):
+        sound = np.isfinite(values.sum(dtype=values.dtype))  # one fast pass; it may overflow, then look closer
+    if not sound:
+        _refuse_if_not_finite(Xt, shard, row, recipe)
+    low, high = float(values.min()), float(values.max())
+    # Only whole numbers from text can be kept in a narrower type than the file has.
+    whole = values.dtype == np.float64 and low >= -(2**31) and high < 2**31 and bool((values == np.trunc(values)).all())
+    return Scan(entries=values.size, fingerprint=fingerprint(Xt, columns, marks), low=low, high=high, whole=whole)
+
+
+def _refuse_if_not_finite(Xt: Any, shard: Shard, row: int, recipe: Recipe) -> None:
+    if sparse.issparse(Xt):
+        entries = np.flatnonzero(~np.isfinite(Xt.data))
+        if not len(entries):
+            return
+        i = int(np.searchsorted(Xt.indptr, entries[0], side="right")) - 1
+        j, value = int(Xt.indices[entries[0]]), Xt.data[entries[0]]
+    else:
+        bad = np.argwhere(~np.isfinite(Xt))
+        if not len(bad):
+            return
+        i, j = (int(k) for k in bad[0])
+        value = Xt[i, j]
+    reader = shard.reader
+    what = "has no number (it is empty or NaN)" if np.isnan(value) else f"is {value}"
+    raise DataError(
+        f"{reader.location}: {reader.where(row + i)}, column {recipe.columns[j]!r} {what}. "
+        "Only finite numbers can be fitted: remove or impute such rows first."
+    )

@@ -1,0 +1,156 @@
+"""What is special to text."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from dbmd.data.formats import csv, open_reader
+from dbmd.data.location import locate
+from tables import as_csv, dense, table
+
+
+def opened(folder, text, **hints):
+    (folder / "data.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
+    return open_reader(*locate(folder / "data.csv"), **hints)
+
+
+def numbers(reader, features=None):
+    features = list(reader.columns) if features is None else features
+    return np.concatenate([batch.Xt for batch in reader.read(0, None, features)])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("csv")
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
+def test_numbers_are_read_to_the_last_bit(folder, values):
+    reader = opened(folder, "x\n" + "".join(f"{value!r}\n" for value in values))
+    assert_array_equal(numbers(reader)[:, 0], values)
+
+
+def test_numbers_of_all_sizes_are_read_to_the_last_bit(tmp_path, rng):
+    data = table(rng, 500, kind="normal")
+    written = as_csv().write(data, tmp_path, "data")
+    reader = open_reader(*locate(written.path))
+    assert_array_equal(numbers(reader, written.features), data.X)
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("x,y", ["x", "y"]),
+        ("1,2", ["0", "1"]),
+        ("x,2", ["0", "1"]),  # a name that is a number is more likely a number
+        (",y", ["unnamed_0", "y"]),
+        ("x y, z ", ["x y", "z"]),
+        ('"x, first","y; z"', ["x, first", "y; z"]),
+        ('"x, first";"y, z"', ["x, first", "y, z"]),
+        ('"say ""x""",y', ['say "x"', "y"]),
+        ('"x\n(mm)",y', ["x\n(mm)", "y"]),
+        ("nan,inf", ["0", "1"]),
+    ],
+)
+def test_the_first_line_has_names_if_none_of_its_fields_is_a_number(line, names, tmp_path):
+    delimiter = ";" if line.startswith('"x, first";') else ","
+    reader = opened(tmp_path, f"{line}\n3{delimiter}4\n5{delimiter}6\n")
+    assert list(reader.columns) == names
+    is_header = names != ["0", "1"]
+    found = numbers(reader, names[1:])[:, 0]
+    assert_array_equal(found[-2:], [4, 6])
+    assert len(found) == 3 - is_header
+
+
+@pytest.mark.parametrize("delimiter", csv.DELIMITERS)
+def test_the_delimiter_is_the_one_that_the_first_line_has_most(delimiter, tmp_path):
+    other = ";" if delimiter == "," else ","
+    reader = opened(tmp_path, delimiter.join(["x", f"y{other}", "z"]) + "\n" + delimiter.join("123") + "\n")
+    assert reader.delimiter == delimiter
+    assert_array_equal(numbers(reader), [[1, 2, 3]])
+
+
+def test_a_file_of_one_column_needs_no_delimiter(tmp_path):
+    assert_array_equal(numbers(opened(tmp_path, "x\n1\n2\n")), [[1], [2]])
+
+
+def test_whole_numbers_may_be_followed_by_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 1000)
+    reader = opened(tmp_path, "x\n" + "1\n" * 5000 + "1.5\n")
+    assert reader.columns["x"] == np.float64
+    assert numbers(reader)[-1] == 1.5
+
+
+def test_nothing_may_be_followed_by_numbers_in_a_column_beside(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 1000)
+    reader = opened(tmp_path, "x,y\n" + "1,\n" * 5000 + "1,7\n")
+    assert reader.columns["y"] == np.float64
+    assert numbers(reader)[-1].tolist() == [1, 7]
+
+
+def test_truth_is_a_number(tmp_path):
+    reader = opened(tmp_path, "x,y\n1,true\n2,false\n")
+    assert_array_equal(numbers(reader), [[1, 1], [2, 0]])
+
+
+@pytest.mark.parametrize("text", ["NA", "nan", "null", "N/A", " a", "007", "1e5", "ä", "x,y", "a\nb"])
+def test_text_beside_the_numbers_is_as_it_stands(text, tmp_path):
+    reader = opened(tmp_path, f'x,y\n1,"{text}"\n2,b\n')
+    batch = next(iter(reader.read(0, None, ["x"], ["y"])))
+    assert batch.others["y"].to_pylist() == [text, "b"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("header", [True, False])
+def test_rows_are_found_by_their_line(header, end, tmp_path):
+    lines = (["x,y"] if header else []) + ["1,2"] * 20
+    reader = opened(tmp_path, end.join(lines) + end)
+    assert [reader.where(row) for row in (0, 7, 19)] == [f"line {row + 1 + header}" for row in (0, 7, 19)]
+
+
+def test_the_line_of_a_row_is_right_below_empty_lines_and_breaks_in_quotes(tmp_path):
+    text = '"x\n(mm)",y,t\n\n1,2,"a\n\nb"\n\n3,4,"say ""hi"",\n"\n5,6,c\n'
+    reader = opened(tmp_path, text)
+    assert_array_equal(numbers(reader, ["x\n(mm)", "y"]), [[1, 2], [3, 4], [5, 6]])
+    lines = text.split("\n")
+    for row, start in enumerate(("1,2", "3,4", "5,6")):
+        (number,) = [i for i, line in enumerate(lines, 1) if line.startswith(start)]
+        assert reader.where(row) == f"line {number}"
+
+
+def test_a_line_may_be_longer_than_a_block(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 100)
+    X = np.arange(3000.0).reshape(3, 1000)
+    text = ",".join(f"column{i}" for i in range(1000)) + "\n" + "".join(",".join(map(str, row)) + "\n" for row in X)
+    assert_array_equal(numbers(opened(tmp_path, text)), X)
+
+
+@given(data=st.data())
+def test_whatever_the_text_says_it_is_read_or_refused_in_our_words(folder, data):
+    """No error of a library gets through."""
+    from dbmd.dataset import open_data
+    from dbmd.errors import DataError
+
+    piece = st.sampled_from(
+        ["1", "-2.5", "x", "", "NA", '"', '"a\nb"', ",", ";", "\n", "\r\n", "\t", "é", "inf", "1e400"]
+    )
+    text = "".join(data.draw(st.lists(piece, max_size=25), "text")).encode("utf-8")
+    (folder / "any.csv").write_bytes(text)
+    try:
+        found = open_data(folder / "any.csv")
+    except DataError as error:
+        assert str(folder / "any.csv") in str(error)  # noqa: PT017 - either is fine
+    else:
+        assert found.shape[0] > 0
+        assert all(np.isfinite(dense(c.Xt)).all() for node in found.make_nodes(2) for c in node.block.chunks())
+
+
+def test_the_line_of_a_row_below_a_damaged_place_is_guessed(tmp_path, rng):
+    written = as_csv(".csv.gz").write(table(rng, 500), tmp_path, "data")
+    reader = open_reader(*locate(written.path))
+    data = reader.location.local.read_bytes()
+    reader.location.local.write_bytes(data[: len(data) // 2])
+    assert reader.where(0) == "line 2"
+    assert reader.where(499) == "line 501"

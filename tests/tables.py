@@ -1,0 +1,314 @@
+"""One table, written in every format and every variant of it that is to be read alike."""
+
+from __future__ import annotations
+
+import csv
+import io
+import threading
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, ClassVar
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from fsspec.implementations.memory import MemoryFileSystem
+from scipy import sparse
+
+
+class Apart(MemoryFileSystem):
+    """Files in memory, as an object store has them: who opens one has it for himself.
+
+    In fsspec's own ``memory://`` all who have a file open share one position in it.
+    """
+
+    protocol = "apart"
+    store: ClassVar[dict[str, Any]] = {}
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(f"memory://{path.removeprefix('apart://')}")
+
+    def _open(self, path, mode="rb", **options):
+        return io.BytesIO(self.store[path].getvalue()) if mode == "rb" else super()._open(path, mode, **options)
+
+
+fsspec.register_implementation("apart", Apart, clobber=True)
+SOURCE, LABEL, NOTE = "lab", "kind", "note"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Samples, the number of the source and of the class of each, and a text for each."""
+
+    X: np.ndarray
+    sources: np.ndarray
+    classes: np.ndarray
+    notes: tuple[str, ...]
+
+    @property
+    def names(self):
+        return [f"x{i}" for i in range(self.X.shape[1])]
+
+    def rows(self, start, stop):
+        return Table(self.X[start:stop], self.sources[start:stop], self.classes[start:stop], self.notes[start:stop])
+
+    def columns(self):
+        """Return all columns by name, features last."""
+        named = {SOURCE: self.sources, LABEL: self.classes, NOTE: list(self.notes)}
+        return named | dict(zip(self.names, self.X.T, strict=True))
+
+
+def table(rng, n=700, m=5, *, kind="quarters"):
+    """Return a table of about a third zeros; quarters and small whole numbers are exact in every type."""
+    X = rng.integers(-8, 9, (n, m)) / 4.0 if kind == "quarters" else rng.integers(0, 9, (n, m)).astype(float)
+    if kind == "normal":
+        X = rng.normal(size=(n, m)) * 10.0 ** rng.integers(-8, 8, (n, m))
+    X *= rng.random((n, m)) < 2 / 3
+    notes = tuple(f"n{i % 7}" for i in range(n))
+    return Table(X, rng.integers(0, 3, n), rng.integers(3, 7, n), notes)
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where a table is, and what its columns are called there."""
+
+    path: str
+    features: list[str]
+    source: str = SOURCE
+    label: str = LABEL
+    note: str | None = NOTE
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How a table may be written: ``write(table, folder, stem)`` returns a :class:`Written`."""
+
+    format: str
+    write: Callable[[Table, Path, str], Written]
+    sparse: bool = False
+    kind: str = "quarters"  # what numbers it can hold
+    has_names: bool = True
+
+
+# -- text ----------------------------------------------------------------------------------------------------------
+
+
+def as_csv(
+    suffix=".csv", delimiter=",", end="\n", *, header=True, mark=b"", quote=csv.QUOTE_MINIMAL, note=str, last=True
+):
+    def write(table, folder, stem):
+        text = io.StringIO()
+        writer = csv.writer(text, delimiter=delimiter, lineterminator=end, quoting=quote)
+        columns = table.columns() | {NOTE: [note(text) for text in table.notes]}
+        if header:
+            writer.writerow(columns)
+        rows = zip(*(c.tolist() if isinstance(c, np.ndarray) else c for c in columns.values()), strict=True)
+        writer.writerows(rows)
+        data = mark + text.getvalue().encode()
+        if not last:
+            data = data.removesuffix(end.encode())
+        path = folder / f"{stem}{suffix}"
+        codec = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}.get(path.suffix)
+        if codec:
+            with pa.CompressedOutputStream(str(path), codec) as file:
+                file.write(data)
+        else:
+            path.write_bytes(data)
+        if header:
+            return Written(str(path), table.names)
+        return Written(str(path), [str(3 + i) for i in range(table.X.shape[1])], "0", "1", "2")
+
+    return Variant("csv", write, has_names=header)
+
+
+# -- parquet -------------------------------------------------------------------------------------------------------
+
+
+def as_parquet(column=pa.array, other=pa.array, kind="quarters", **options):
+    def write(table, folder, stem):
+        columns = {
+            name: column(values) if name in table.names else other(values) for name, values in table.columns().items()
+        }
+        path = folder / f"{stem}.parquet"
+        pq.write_table(pa.table(columns), path, **options)
+        return Written(str(path), table.names)
+
+    return Variant("parquet", write, kind=kind)
+
+
+def decimals(values):
+    return pa.array([Decimal(str(value)) for value in values], pa.decimal128(10, 4))
+
+
+def of_type(kind):
+    return lambda values: pa.array(np.asarray(values)).cast(kind)
+
+
+# -- arrays --------------------------------------------------------------------------------------------------------
+
+
+def _with_others(table):
+    features = [str(i) for i in range(table.X.shape[1])]
+    last = len(features)
+    return np.column_stack([table.X, table.sources, table.classes]), (features, str(last), str(last + 1), None)
+
+
+def as_npy(dtype="<f8", order="C", kind="quarters"):
+    def write(table, folder, stem):
+        X, names = _with_others(table)
+        np.save(folder / f"{stem}.npy", np.asarray(X, dtype, order=order))
+        return Written(str(folder / f"{stem}.npy"), *names)
+
+    return Variant("npy", write, kind=kind, has_names=False)
+
+
+def as_npz(*, compressed=True, dtype="<f8", kind="quarters"):
+    def write(table, folder, stem):
+        X, names = _with_others(table)
+        sparse.save_npz(folder / f"{stem}.npz", sparse.csr_matrix(X.astype(dtype)), compressed=compressed)
+        return Written(str(folder / f"{stem}.npz"), *names)
+
+    return Variant("npz", write, sparse=True, kind=kind, has_names=False)
+
+
+def as_h5ad(form=np.asarray, dtype="<f8", obs=np.asarray, kind="quarters", **options):
+    def write(table, folder, stem):
+        import anndata
+        import pandas as pd
+
+        annotations = {SOURCE: obs(table.sources), LABEL: obs(table.classes), NOTE: list(table.notes)}
+        index = [f"c{i}" for i in range(len(table.X))]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            data = anndata.AnnData(
+                form(table.X.astype(dtype)),
+                obs=pd.DataFrame(annotations, index=index),
+                var=pd.DataFrame(index=table.names),
+            )
+            data.write_h5ad(folder / f"{stem}.h5ad", **options)
+        return Written(str(folder / f"{stem}.h5ad"), table.names)
+
+    return Variant("h5ad", write, sparse=form is sparse.csr_matrix, kind=kind)
+
+
+def categorical(values):
+    import pandas as pd
+
+    return pd.Categorical(values)
+
+
+def nullable(values):
+    import pandas as pd
+
+    return pd.array(values, dtype="Int64")
+
+
+# -- elsewhere -----------------------------------------------------------------------------------------------------
+
+
+def remote(variant):
+    """Return the variant at an address that fsspec opens."""
+
+    def write(table, folder, stem):
+        written = variant.write(table, folder, stem)
+        local = Path(written.path)
+        address = f"apart://{folder.name}/{local.name}"
+        with fsspec.open(address, "wb") as file:
+            file.write(local.read_bytes())
+        local.unlink()
+        return replace(written, path=address)
+
+    return replace(variant, write=write)
+
+
+VARIANTS: dict[str, Variant] = {
+    "csv": as_csv(),
+    "csv without header": as_csv(header=False),
+    "tsv": as_csv(".tsv", "\t"),
+    "semicolons": as_csv(delimiter=";"),
+    "bars": as_csv(delimiter="|"),
+    "CRLF": as_csv(end="\r\n"),
+    "CR": as_csv(end="\r"),
+    "no line break at the end": as_csv(last=False),
+    "byte order mark": as_csv(mark=b"\xef\xbb\xbf"),
+    "byte order mark without header": as_csv(mark=b"\xef\xbb\xbf", header=False),
+    "all fields quoted": as_csv(quote=csv.QUOTE_ALL),
+    "line breaks, quotes and commas in text": as_csv(note=lambda text: f'{text},\n"{text}";\r\n'),
+    "empty lines": as_csv(end="\n\n"),
+    "csv.gz": as_csv(".csv.gz"),
+    "csv.bz2": as_csv(".csv.bz2"),
+    "csv.zst": as_csv(".csv.zst"),
+    "csv.lz4": as_csv(".csv.lz4"),
+    "tsv.gz": as_csv(".tsv.gz", "\t"),
+    "name in capitals": as_csv(".CSV"),
+    "parquet": as_parquet(),
+    "row groups": as_parquet(row_group_size=97),
+    "gzip in parquet": as_parquet(compression="gzip"),
+    "dictionary columns": as_parquet(
+        lambda values: pa.array(values).dictionary_encode(), lambda values: pa.array(values).dictionary_encode()
+    ),
+    "decimals": as_parquet(decimals),
+    "float32 in parquet": as_parquet(of_type(pa.float32())),
+    "int8 in parquet": as_parquet(of_type(pa.int8()), kind="whole"),
+    "uint64 in parquet": as_parquet(of_type(pa.uint64()), kind="whole"),
+    "large strings": as_parquet(
+        other=lambda values: pa.array(values, pa.large_string()) if isinstance(values, list) else pa.array(values)
+    ),
+    "npy": as_npy(),
+    "npy in Fortran order": as_npy(order="F"),
+    "npy, big endian": as_npy(">f8"),
+    "npy of float16": as_npy("<f2"),
+    "npy of int16, big endian": as_npy(">i2", kind="whole"),
+    "npy of bytes": as_npy("u1", kind="whole"),
+    "npz": as_npz(),
+    "npz, not compressed": as_npz(compressed=False),
+    "npz of int16": as_npz(dtype="<i2", kind="whole"),
+    "h5ad": as_h5ad(),
+    "h5ad of float32": as_h5ad(dtype="<f4"),
+    "h5ad, categories": as_h5ad(obs=categorical),
+    "h5ad, integers that may be missing": as_h5ad(obs=nullable),
+    "h5ad, compressed": as_h5ad(compression="gzip"),
+    "h5ad, CSR": as_h5ad(sparse.csr_matrix),
+    "h5ad, CSR of integers": as_h5ad(sparse.csr_matrix, "<i4", kind="whole"),
+    "csv elsewhere": remote(as_csv()),
+    "csv.gz elsewhere": remote(as_csv(".csv.gz")),
+    "parquet elsewhere": remote(as_parquet(row_group_size=97)),
+    "npy elsewhere": remote(as_npy()),
+    "npy in Fortran order elsewhere": remote(as_npy(order="F")),
+    "npz elsewhere": remote(as_npz()),
+    "h5ad elsewhere": remote(as_h5ad()),
+    "h5ad, CSR elsewhere": remote(as_h5ad(sparse.csr_matrix)),
+}
+# One of each format, where all variants would take too long.
+PLAIN = {
+    name: VARIANTS[name]
+    for name in ("csv", "csv.gz", "row groups", "npy", "npy in Fortran order", "npz", "h5ad", "h5ad, CSR")
+}
+
+
+def dense(Xt: Any) -> np.ndarray:
+    return Xt.toarray() if sparse.issparse(Xt) else np.asarray(Xt)
+
+
+def readers_at_work():
+    """Return the threads that read ahead."""
+    return [thread for thread in threading.enumerate() if thread.name == "dbmd-ahead"]
+
+
+def contents(data, n_nodes=None):
+    """Return samples, sources and classes of a dataset, in order, as its nodes hold them."""
+    n, m = data.shape
+    X, sources, classes = np.full((n, m), np.nan), np.full(n, -1), np.full(n, -1)
+    for node in data.make_nodes(n_nodes):
+        for chunk in node.block.chunks():
+            rows = node.block.first_row + chunk.numbers
+            assert (sources[rows] == -1).all(), "a row came twice"
+            X[rows], sources[rows] = dense(chunk.Xt), chunk.source
+            if chunk.classes is not None:
+                classes[rows] = chunk.classes
+    return X, sources, classes
