@@ -1,0 +1,205 @@
+"""Writing so that a kill at any moment leaves the old or the new, never a piece: a temporary name, then a rename."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import json
+import os
+import re
+import shutil
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file, or replace it."""
+    remove_leftovers(path)
+    temporary = temporary_name(path)
+    try:
+        _write(temporary, content)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync(path.parent)
+
+
+def write_directory(path: Path, files: Mapping[str, bytes], *, overwrite: bool, owned: frozenset[str]) -> None:
+    """Write a directory of files, or replace one.
+
+    Parameters
+    ----------
+    path : Path
+        The directory.
+    files : dict of str to bytes
+        Its files.
+    overwrite : bool
+        Whether it may replace one that is there.
+    owned : frozenset of str
+        Names of files that may be lost with the old one. If it has any other, it is not replaced.
+    """
+    check_can_write(path, overwrite=overwrite, owned=owned)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path = path.resolve()  # a link stays one
+    remove_leftovers(path)
+    temporary = temporary_name(path)
+    temporary.mkdir()
+    try:
+        for name, content in files.items():
+            _write(temporary / name, content)
+        _sync(temporary)
+        if path.exists():
+            _exchange(temporary, path)
+        else:
+            os.rename(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    remove_leftovers(path)
+    _sync(path.parent)
+
+
+def check_can_write(path: Path, *, overwrite: bool, owned: frozenset[str]) -> None:
+    """Raise a FileExistsError, with what to do, if a directory must not be written."""
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise FileExistsError(f"{path} is there and is a file. Choose another name.")
+    strangers = sorted({entry.name for entry in path.iterdir()} - owned)
+    if strangers:
+        raise FileExistsError(
+            f"{path} is there and has files that are no part of a model ({', '.join(strangers[:3])}). "
+            "Choose another name, or move them away."
+        )
+    if not overwrite and any(path.iterdir()):
+        raise FileExistsError(f"{path} is there. Choose another name, or allow it to be overwritten (--overwrite).")
+
+
+def to_json(record: Mapping[str, Any]) -> bytes:
+    """Return a record as JSON; numbers of NumPy become plain ones, what is not finite becomes null."""
+    return (json.dumps(_plain(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def to_npz(arrays: Arrays) -> bytes:
+    """Return arrays as an npz archive. None of them may need pickle."""
+    objects = [name for name, array in arrays.items() if np.asarray(array).dtype.hasobject]
+    if objects:
+        raise TypeError(f"The array {objects[0]!r} holds objects, which cannot be written without pickle.")
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def from_npz(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an npz archive. Pickles, which could run code, are refused."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {name.removesuffix(".npy"): _from_npy(archive, name) for name in archive.namelist()}
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # what zipfile and NumPy raise on bytes gone wrong is not written down anywhere
+        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        raise ValueError(f"{path} cannot be read: {reason}.") from error
+
+
+def _from_npy(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    with archive.open(name) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(directory: Path) -> None:
+    """Make names last: a rename is safe on disk only when its directory is."""
+    if os.name == "posix":
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def temporary_name(path: Path) -> Path:
+    """Return where to write what is to be renamed to path."""
+    return path.with_name(f".{path.name}.writing-{os.getpid()}")
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what earlier writers of the same path left behind when they were killed."""
+    kinds = ("writing", "before") if path.exists() else ("writing",)
+    for leftover in _beside(path, *kinds):
+        pid = int(leftover.name.rsplit("-", 1)[-1])
+        # In a container, a process may well have the number of the one that was killed.
+        if pid != os.getpid() and _is_running(pid):
+            continue
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
+
+
+def left_aside(path: Path) -> Path | None:
+    """Return where the old one is, if its replacement was interrupted where names cannot be exchanged at once."""
+    return None if path.exists() else next(_beside(path, "before"), None)
+
+
+def _beside(path: Path, *kinds: str) -> Iterator[Path]:
+    names = re.compile(rf"\.{re.escape(path.name)}\.({'|'.join(kinds)})-\d+")
+    folder = path.parent
+    return (entry for entry in (folder.iterdir() if folder.is_dir() else ()) if names.fullmatch(entry.name))
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _exchange(new: Path, old: Path) -> None:
+    """Let two directories change names, at once where the system can."""
+    libc = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+    if sys.platform == "linux" and hasattr(libc, "renameat2"):
+        at_current, exchange = -100, 2
+        if libc.renameat2(at_current, os.fsencode(new), at_current, os.fsencode(old), exchange) == 0:  # type: ignore[union-attr]
+            return
+    elif sys.platform == "darwin" and hasattr(libc, "renamex_np"):
+        swap = 2
+        if libc.renamex_np(os.fsencode(new), os.fsencode(old), swap) == 0:
+            return
+    # In steps: killed between them, the old one is there under its other name.
+    aside = old.with_name(f".{old.name}.before-{os.getpid()}")
+    os.rename(old, aside)
+    os.rename(new, old)
+    os.rename(aside, new)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)

@@ -1,0 +1,155 @@
+"""A state in a file: it comes back to the bit, is written when it is time, and is refused when it does not belong."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dbmd import DBMD, checkpoint
+from dbmd.algorithm import FRESH
+from dbmd.checkpoint import Checkpoint
+from dbmd.dataset import in_memory
+from dbmd.storage import from_npz, to_npz
+
+IDENTITY = {
+    "n_components": 3,
+    "alpha": 1.0,
+    "init": [[0.1, 1e-300]],
+    "solver_options": {"tol": 1e-6},
+    "data": ["ab", 7],
+}
+
+
+@pytest.fixture(scope="module")
+def states():
+    """All states of a fit with two starts."""
+    rng = np.random.default_rng(0)
+    X = rng.dirichlet(np.full(3, 0.5), 150) @ rng.normal(size=(3, 4)) * 4 + rng.normal(size=(150, 4))
+    found = []
+    data = in_memory(X, np.array(["a", "b"]), np.arange(150) % 2)
+    DBMD(3, n_init=2, random_state=0, tol=1e-6).fit_data(data, on_iteration=found.append)
+    assert {state.attempt for state in found} == {0, 1}
+    return found
+
+
+def assert_same_state(mine, other):
+    for name in ("W", "sigma2", "origin"):
+        assert getattr(mine, name).tobytes() == getattr(other, name).tobytes()
+        assert getattr(mine, name).shape == getattr(other, name).shape
+        assert getattr(mine, name).dtype == getattr(other, name).dtype
+    for name in ("floor", "objective", "history", "converged", "attempt"):
+        assert getattr(mine, name) == getattr(other, name)
+    assert (mine.best is None) == (other.best is None)
+    if mine.best is not None:
+        assert_same_state(mine.best, other.best)
+
+
+def test_every_state_comes_back_to_the_bit(states, tmp_path):
+    for state in states:
+        kept = Checkpoint(tmp_path / "c", IDENTITY, every=0)
+        kept(state)
+        assert_same_state(Checkpoint(tmp_path / "c", IDENTITY).read(), state)
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+def test_only_states_that_can_be_gone_on_from_exactly_are_kept(states, tmp_path):
+    kept = Checkpoint(tmp_path / "c", IDENTITY, every=0, period=FRESH)
+    last = None
+    for state in states:
+        kept(state)
+        last = state if len(state.history) % FRESH == 0 or state.converged else last
+        assert kept.state is last
+        assert (tmp_path / "c").exists() == (last is not None)
+        if last is not None:
+            assert_same_state(Checkpoint(tmp_path / "c", IDENTITY).read(), last)
+
+
+def test_it_is_written_when_it_is_time_and_not_twice(states, tmp_path, monkeypatch):
+    now, written = [0.0], []
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(checkpoint, "write_file", lambda path, content: written.append(now[0]))
+    kept = Checkpoint(tmp_path / "c", IDENTITY, every=60.0)
+    for seconds in range(0, 200, 25):
+        now[0] = float(seconds)
+        kept(states[seconds // 25])
+    assert written == [75.0, 150.0]
+    assert kept.write()
+    assert kept.write()
+    assert written == [75.0, 150.0, 175.0]
+
+
+def test_without_a_state_nothing_is_written(tmp_path):
+    kept = Checkpoint(tmp_path / "c", IDENTITY)
+    assert not kept.write()
+    kept.remove()
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(FileNotFoundError):
+        kept.read()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"n_components": 4}, "n_components was 3 and is 4"),
+        ({"alpha": 1.0 + 1e-15}, "alpha was 1.0 and is 1.000000000000001"),
+        ({"init": [[0.1, 2e-300]]}, "the init is not the same"),
+        ({"init": "random"}, "the init is not the same"),
+        ({"solver_options": None}, "solver_options was"),
+        ({"data": ["ac", 7]}, "the data are not the same"),
+        ({"new": 1}, "new was None and is 1"),
+    ],
+)
+def test_another_fit_is_refused_with_what_differs(change, told, states, tmp_path):
+    Checkpoint(tmp_path / "c", IDENTITY, every=0)(states[0])
+    with pytest.raises(ValueError, match="cannot be resumed") as caught:
+        Checkpoint(tmp_path / "c", IDENTITY | change).read()
+    assert told in str(caught.value)
+
+
+def test_numbers_of_numpy_make_the_same_identity(states, tmp_path):
+    Checkpoint(tmp_path / "c", IDENTITY, every=0)(states[0])
+    same = IDENTITY | {"n_components": np.int64(3), "init": np.array([[0.1, 1e-300]]), "data": ("ab", np.int32(7))}
+    assert_same_state(Checkpoint(tmp_path / "c", same).read(), states[0])
+
+
+WRONG = (None, [], "text", [1], {"a": 1})
+
+
+def without(name):
+    return lambda arrays, record: arrays.pop(name)
+
+
+def text(content):
+    return lambda arrays, record: arrays.update(record=np.array(content))
+
+
+def entry(name, value, *inside):
+    def change(arrays, record):
+        place = record
+        for key in inside:
+            place = place[key]
+        place[name] = value
+        arrays["record"] = np.array(json.dumps(record))
+
+    return change
+
+
+CHANGES = [
+    *(without(name) for name in ("record", "state_W", "state_sigma2", "state_origin", "best_W")),
+    *(text(content) for content in ("", "[]", "{", "null", "1", '"text"', "{}", "[" * 100_000)),
+    *(entry(name, value) for name in ("format", "identity", "state") for value in WRONG[:4]),
+    *(entry(name, value, "state") for name in ("objective", "history") for value in (None, "text", [1], {"a": 1})),
+    *(entry("objective", value, "best") for value in WRONG),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=range(len(CHANGES)))
+def test_whatever_is_wrong_with_a_file_is_a_value_error_with_its_name(change, states, tmp_path):
+    Checkpoint(tmp_path / "c", IDENTITY, every=0)(states[-1])
+    arrays = from_npz(tmp_path / "c")
+    change(arrays, json.loads(str(arrays["record"])))
+    (tmp_path / "c").write_bytes(to_npz(arrays))
+    with pytest.raises(ValueError, match=r"is not a checkpoint|cannot be resumed") as caught:
+        Checkpoint(tmp_path / "c", IDENTITY).read()
+    assert str(tmp_path / "c") in str(caught.value)
+    assert "\n" not in str(caught.value)
