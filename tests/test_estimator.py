@@ -789,10 +789,11 @@ def test_large_finite_numbers_are_no_infinity():
         (np.zeros((2, 3, 4)), "dim 3"),
         (np.zeros((0, 3)), r"0 sample\(s\)"),
         (np.zeros((5, 0)), r"0 feature\(s\)"),
-        ([["a", "b"]], "could not convert string to float"),
+        ([["a", "b"]], "not compatible with arrays of bytes/strings"),
+        (np.array([["a", 1.0]], dtype=object), "could not convert string to float"),
         (np.zeros((5, 2), complex), "Complex data not supported"),
     ],
-    ids=["1D", "3D", "no samples", "no features", "text", "complex"],
+    ids=["1D", "3D", "no samples", "no features", "text", "text among numbers", "complex"],
 )
 def test_data_of_a_wrong_shape_or_kind_is_refused(X, message):
     with pytest.raises(ValueError, match=message):

@@ -19,19 +19,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["DBMD", "__version__", "metrics"]
+__all__ = ["DBMD", "__version__", "load", "metrics", "open_data", "tl"]
 
 if TYPE_CHECKING:
-    from dbmd import metrics
-    from dbmd.estimator import DBMD
+    from dbmd import metrics, tl
+    from dbmd.dataset import open_data
+    from dbmd.estimator import DBMD, load
 
 
 # Loaded when first used: scikit-learn takes a second, and not every use of dbmd needs it.
+_HOMES = {"DBMD": "dbmd.estimator", "load": "dbmd.estimator", "open_data": "dbmd.dataset"}
+
+
 def __getattr__(name: str) -> Any:
-    if name == "DBMD":
-        return import_module("dbmd.estimator").DBMD
-    if name == "metrics":
-        return import_module("dbmd.metrics")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name in ("metrics", "tl"):
+        return import_module(f"dbmd.{name}")
     raise AttributeError(f"module 'dbmd' has no attribute {name!r}")
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,19 +18,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from dbmd import persistence, registry
 from dbmd.algorithm import fit
 from dbmd.callbacks import CallbackSupportMixin, Task, with_callbacks
 from dbmd.config import Config
-from dbmd.data import partition
+from dbmd.dataset import Dataset, in_memory
 from dbmd.engines.local import Engine as LocalEngine
-from dbmd.engines.local import available_threads
 from dbmd.model.noise import Noise
 from dbmd.model.start import nearest
-from dbmd.registry import load
-from dbmd.result import Iteration, Result
+from dbmd.result import Result, State
 from dbmd.sweep import memberships, origin_of, sweep
 
-__all__ = ["DBMD"]
+__all__ = ["DBMD", "load"]
 
 
 class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
@@ -83,7 +84,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
     noise_variance_ : ndarray of shape (n_sources,)
         sigma^2 of each source.
     labels_ : ndarray of shape (n_samples,)
-        The cluster of each sample: its largest membership.
+        The cluster of each sample: its largest membership. It is there if the memberships of all samples fit in memory.
     cluster_sizes_ : ndarray of shape (n_components,)
         Sums of the memberships.
     objective_ : float
@@ -92,6 +93,12 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         For each iteration: iteration, objective, seconds, rounds, floats_up, floats_down, ...
     n_iter_ : int
         Number of iterations.
+    profile_ : Profile
+        What the memberships look like: for each source and cluster counts, sizes and histograms, and how the clusters
+        agree with known classes.
+    fit_info_ : dict
+        About the fit, for the record: n_samples, seconds, converged, seed, dtype, the parts of the variance that are
+        explained (of all data, and by source), classes, and where the data come from.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -152,6 +159,8 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         self.warm_start = warm_start
         self.verbose = verbose
 
+    feature_names_in_: NDArray[Any]
+    labels_: NDArray[np.intp]
     sources_: NDArray[Any]
     noise_variance_: NDArray[np.float64]
     components_: NDArray[Any]
@@ -175,55 +184,91 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         -------
         self : DBMD
         """
-        config = self._config()
         given = {"X": X, "y": y, "metadata": None if source is None else {"source": source}}
-        X = self._validated(X, reset=True)
-        n, m = X.shape
-        if config.n_components > n:
-            raise ValueError(
-                f"The 'n_components' parameter of DBMD must be at most the number of samples. "
-                f"Got n_components={config.n_components} with n_samples = {n}."
-            )
-        labels, codes = _number_sources(source, n)
-        start = None
-        if self.warm_start and hasattr(self, "components_"):
-            config = self._config(init=self.components_)
-            W = config.start(m)
-            if W is not None and np.array_equal(labels, self.sources_):
-                start = W, self.noise_variance_
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        config = self._config()
+        data = self._dataset(X, source, reset=True)
         task = Task(self, given, config.n_init * config.max_iter)
 
-        def fitted(W: NDArray[Any], sigma2: NDArray[Any]) -> dict[str, Any]:
-            return {"components_": W.T.astype(X.dtype), "noise_variance_": sigma2, "sources_": labels}
-
-        def on_iteration(record: Iteration, W: NDArray[Any], sigma2: NDArray[Any]) -> bool:
+        def on_iteration(state: State) -> bool:
+            record = state.history[-1]
             if self.verbose:
                 print(
                     f"[DBMD] iteration {record.iteration}: objective {record.objective:.8g}, "
                     f"{record.rounds} rounds, {record.seconds:.2f} s",
                     flush=True,
                 )
-            return task.iteration(partial(fitted, W, sigma2))
+            return task.iteration(partial(self._so_far, data, state.W, state.sigma2))
 
-        make_engine = load("engines", config.engine).Engine if isinstance(config.engine, str) else config.engine
-        with make_engine(partition(X, codes, config.n_nodes or available_threads())) as engine:
+        self.fit_data(data, on_iteration=on_iteration)
+        task.end(partial(self._so_far, data, self.components_.T, self.noise_variance_))
+        return self
+
+    def fit_data(
+        self,
+        data: Dataset,
+        *,
+        resume: State | None = None,
+        on_iteration: Callable[[State], object] = lambda state: None,
+    ) -> Self:
+        """Fit a dataset, from a state that an earlier fit of it was left in, if one is given.
+
+        Parameters
+        ----------
+        data : Dataset
+            From :func:`dbmd.open_data`.
+        resume : State, optional
+            Where to go on.
+        on_iteration : callable
+            Called with the state after each iteration; the fit stops when it returns something true.
+
+        Returns
+        -------
+        self : DBMD
+        """
+        config = self._config()
+        n, m = data.shape
+        if config.n_components > n:
+            raise ValueError(
+                f"The 'n_components' parameter of DBMD must be at most the number of samples. "
+                f"Got n_components={config.n_components} with n_samples = {n}."
+            )
+        clock = time.perf_counter()
+        names = np.array([0]) if data.sources is None else data.sources
+        start = None
+        if self.warm_start and hasattr(self, "components_"):
+            config = self._config(init=self.components_)
+            W = config.start(m)
+            if W is not None and np.array_equal(names, self.sources_):
+                start = W, self.noise_variance_
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        make_engine = (
+            registry.load("engines", config.engine).Engine if isinstance(config.engine, str) else config.engine
+        )
+        with make_engine(data.nodes(config.n_nodes, config.n_components)) as engine:
             result = fit(
                 engine,
                 config,
-                n_sources=len(labels),
+                n_sources=data.n_sources,
                 n_features=m,
-                dtype=X.dtype,
+                dtype=data.dtype,
                 seed=seed,
+                n_classes=0 if data.classes is None else len(data.classes),
                 start=start,
+                resume=resume,
                 on_iteration=on_iteration,
             )
-            found = _collect_labels(engine.nodes, n)
+            memberships_kept = [node.Ht for node in engine.nodes]
+        order = np.arange(config.n_components)
         if isinstance(config.init, str) and np.ndim(config.alpha) == 0:
-            result, found = _used_first(result, found)
-        self.labels_, self.sources_ = found, labels
-        self._keep(result, X.dtype)
-        task.end(partial(fitted, result.W, result.sigma2))
+            # Components that are no sample's largest go behind the others, so that the labels in use are consecutive.
+            order = np.argsort(result.profile.counts.sum(axis=0) == 0, kind="stable")
+        before = sum(record.seconds for record in resume.history) if resume is not None else 0.0
+        self._keep(result, order, data, names)
+        self.fit_info_ = self._info(result, data, time.perf_counter() - clock + before)
+        if hasattr(self, "labels_"):
+            del self.labels_
+        if all(Ht is not None for Ht in memberships_kept):
+            self.labels_ = np.argsort(order)[np.concatenate([Ht.argmax(axis=1) for Ht in memberships_kept])]
         self._warn_if_unconverged(result, config)
         return self
 
@@ -246,6 +291,25 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         """
         self.fit(X, source=source)
         return self.transform(X, source=source)
+
+    def fit_predict(self, X: Any, y: Any = None, *, source: ArrayLike | None = None) -> NDArray[np.intp]:
+        """Fit, and return the cluster of each sample.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The samples.
+        y : None
+            Ignored.
+        source : array-like of shape (n_samples,), optional
+            The source of each sample.
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+        """
+        self.fit(X, source=source)
+        return self.labels_ if hasattr(self, "labels_") else self.predict(X, source=source)
 
     # -- using a fitted model --------------------------------------------------------------------------------------
 
@@ -338,17 +402,37 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         float
         """
         check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        codes, sigma2 = self._noise_for(X, source)
-        n, m = X.shape
+        data = self._dataset(X, source, reset=False)
+        sigma2 = self._noise_for(data)
+        n, m = data.shape
         W = self.components_.T.astype(float)
-        step = partial(sweep, sigma2=sigma2, prior=self._prior, origin=origin_of(W, X.dtype), gather=False)
-        with LocalEngine(partition(X, codes, self.n_nodes or available_threads())) as engine:
+        step = partial(sweep, sigma2=sigma2, prior=self._prior, origin=origin_of(W, data.dtype), gather=False)
+        with self._local_engine(data) as engine:
             found = engine.ask(step, W)
         log_likelihood = -0.5 * sum(
             s.squares / sigma2[c] + m * s.n * np.log(2 * np.pi * sigma2[c]) for c, s in found.items()
         )
         return float(log_likelihood / n)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the fitted model to a directory: ``model.json`` and ``arrays.npz``, no pickle.
+
+        It is written under a temporary name and renamed, so that a kill leaves the old one or the new one.
+
+        Parameters
+        ----------
+        path : str or Path
+            The directory.
+        overwrite : bool, default=False
+            Whether it may replace a model that is there.
+
+        Returns
+        -------
+        Path
+            The directory. :func:`dbmd.load` reads it.
+        """
+        check_is_fitted(self)
+        return persistence.save(self, path, overwrite=overwrite)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -370,25 +454,60 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def _validated(self, X: Any, *, reset: bool) -> Any:
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-        )
-        _check_finite(X)
+    def _dataset(self, X: Any, source: ArrayLike | None, *, reset: bool) -> Dataset:
+        """Return samples as a dataset that fits this model."""
+        if not isinstance(X, Dataset):
+            X = self._validated(X, reset=reset)
+            names, codes = (None, 0) if source is None else _number_sources(source, X.shape[0])
+            return in_memory(X, names, codes, getattr(self, "feature_names_in_", None))
+        if source is not None:
+            raise ValueError("A dataset has its own sources: name them in open_data(..., source=).")
+        if not reset and X.shape[1] != self.n_features_in_:
+            raise ValueError(f"The data have {X.shape[1]} features, the model has {self.n_features_in_}.")
+        if X.feature_names is not None:
+            _check_feature_names(list(X.feature_names), list(getattr(self, "feature_names_in_", X.feature_names)))
         return X
 
-    def _keep(self, result: Result, dtype: np.dtype[Any]) -> None:
-        self.components_ = result.W.T.astype(dtype)
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        # Narrow types stay as they are: chunks are converted one by one.
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
+        if X.dtype.kind == "f":
+            _check_finite(X)
+        return X
+
+    def _so_far(self, data: Dataset, W: NDArray[Any], sigma2: NDArray[Any]) -> dict[str, Any]:
+        """Return the attributes that a model needs to be used."""
+        names = np.array([0]) if data.sources is None else data.sources
+        return {"components_": W.T.astype(data.dtype), "noise_variance_": sigma2, "sources_": names}
+
+    def _keep(self, result: Result, order: NDArray[np.intp], data: Dataset, names: NDArray[Any]) -> None:
+        self.n_features_in_ = data.shape[1]
+        if data.feature_names is not None:
+            self.feature_names_in_ = np.asarray(data.feature_names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.components_ = result.W.T.astype(data.dtype)[order]
+        self.sources_ = names
         self.noise_variance_ = result.sigma2
-        self.cluster_sizes_ = result.sizes
+        self.profile_ = result.profile.reordered(order)
+        self.cluster_sizes_ = self.profile_.sizes.sum(axis=0)
         self.objective_ = result.objective
         self.history_ = result.history
         self.n_iter_ = len(result.history)
+
+    def _info(self, result: Result, data: Dataset, seconds: float) -> dict[str, Any]:
+        """Return what a report tells beside the model itself, ready for JSON."""
+        return {
+            "n_samples": data.shape[0],
+            "seconds": seconds,
+            "converged": result.converged,
+            "seed": int(self.random_state) if isinstance(self.random_state, int | np.integer) else None,
+            "dtype": data.dtype.name,
+            "explained": float(result.explained[-1]),
+            "explained_by_source": result.explained[:-1].tolist(),
+            "classes": None if data.classes is None else data.classes.tolist(),
+            "data": None if data.about is None else dict(data.about),
+        }
 
     def _warn_if_unconverged(self, result: Result, config: Config) -> None:
         if not result.converged and self.n_iter_ == config.max_iter:
@@ -409,56 +528,78 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
 
     def _transform(self, X: Any, source: ArrayLike | None) -> NDArray[Any]:
         check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        codes, sigma2 = self._noise_for(X, source)
-        out = np.empty((X.shape[0], len(self.components_)), X.dtype)
-        with LocalEngine(partition(X, codes, self.n_nodes or available_threads())) as engine:
-            engine.ask(
-                partial(memberships, sigma2=sigma2, prior=self._prior, out=out),
-                self.components_.T.astype(float),
-            )
+        data = self._dataset(X, source, reset=False)
+        out = np.empty((data.shape[0], len(self.components_)), data.dtype)
+        step = partial(memberships, sigma2=self.noise_levels(data), prior=self._prior, out=out)
+        with self._local_engine(data) as engine:
+            engine.ask(step, self.components_.T.astype(float))
         return out
 
-    def _noise_for(self, X: Any, source: ArrayLike | None) -> tuple[Any, NDArray[np.float64]]:
-        """Return the number of each sample's source and the noise levels by these numbers."""
-        if source is None and len(self.sources_) == 1:
-            return 0, self.noise_variance_
-        labels, codes = _number_sources(source, X.shape[0])
+    def noise_levels(self, data: Dataset) -> NDArray[np.float64]:
+        """Return the noise levels that the memberships of a dataset are found with.
+
+        Parameters
+        ----------
+        data : Dataset
+            Samples, perhaps of sources that the fit did not know.
+
+        Returns
+        -------
+        ndarray of shape (n_sources,)
+            sigma^2 of each of its sources.
+        """
+        if not self._prior.any():
+            return np.ones(data.n_sources)  # without a prior on H, noise does not move the memberships
+        return self._noise_for(data)
+
+    def _noise_for(self, data: Dataset) -> NDArray[np.float64]:
+        """Return sigma^2 of each source of a dataset, shape (n_sources,): as known, or estimated."""
+        if data.sources is None and len(self.sources_) == 1:
+            return self.noise_variance_
         if not isinstance(self.noise, str) or self.noise == "shared":
-            return codes, np.full(len(labels), self.noise_variance_[0])
+            return np.full(data.n_sources, self.noise_variance_[0])
         levels = dict(zip(self.sources_.tolist(), self.noise_variance_, strict=True))
         # Without labels, nothing is known of the source.
-        known = np.array([source is not None and label in levels for label in labels.tolist()])
-        sigma2 = np.array([levels.get(label, np.nan) for label in labels.tolist()])
-        for c in np.flatnonzero(~known):
-            rows = slice(None) if isinstance(codes, int) else np.flatnonzero(codes == c)
-            sigma2[c] = self._estimate_noise(X[rows])
-        return codes, sigma2
+        labels = [] if data.sources is None else data.sources.tolist()
+        sigma2 = np.array([levels.get(label, np.nan) for label in labels] or [np.nan])
+        return self._estimate_noise(data, sigma2) if np.isnan(sigma2).any() else sigma2
 
-    def _estimate_noise(self, X: Any) -> float:
-        """Return sigma^2 of samples of a new source: the objective minimised over it and the memberships, W fixed."""
+    def _estimate_noise(self, data: Dataset, sigma2: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Fill in what is NaN in sigma2: the objective minimised over it and the memberships, W fixed."""
         W = self.components_.T.astype(float)
-        m, origin = len(W), origin_of(W, X.dtype)
+        m, origin, unknown = len(W), origin_of(W, data.dtype), np.isnan(sigma2)
         step = partial(sweep, prior=self._prior, origin=origin, gather=False)
-        with LocalEngine(partition(X, 0, self.n_nodes or available_threads())) as engine:
+        with self._local_engine(data) as engine:
             hard = engine.ask(partial(nearest, origin=origin), W)
-            noise = Noise.for_data("shared", 1, hard, X.dtype)
-            sigma2 = noise.levels(hard.map(lambda s: s.summary(W, origin)), m)
+            noise = Noise.for_data("source", data.n_sources, hard, data.dtype)
+            levels = noise.levels(hard.map(lambda s: s.summary(W, origin)), m)
+            sigma2 = np.where(unknown, levels, sigma2)
             for _ in range(100):
                 before = sigma2
-                found = engine.ask(partial(step, sigma2=sigma2), W)
-                sigma2 = noise.levels(found, m)
-                if abs(sigma2[0] - before[0]) <= 1e-6 * before[0]:
+                levels = noise.levels(engine.ask(partial(step, sigma2=sigma2), W), m)
+                sigma2 = np.where(unknown, levels, sigma2)
+                if (abs(sigma2 - before) <= 1e-6 * before).all():
                     break
-        return float(sigma2[0])
+        return sigma2
+
+    def _local_engine(self, data: Dataset) -> LocalEngine:
+        return LocalEngine(data.nodes(self.n_nodes, len(self.components_)))
 
 
-def _used_first(result: Result, labels: NDArray[np.intp]) -> tuple[Result, NDArray[np.intp]]:
-    """Move components that are no sample's largest behind the others, so that the labels in use are consecutive."""
-    unused = np.bincount(labels, minlength=len(result.sizes)) == 0
-    order = np.argsort(unused, kind="stable")
-    moved = replace(result, W=result.W[:, order], sizes=result.sizes[order])
-    return moved, np.argsort(order)[labels]
+def load(path: str | Path) -> DBMD:
+    """Return a model that :meth:`DBMD.save` or ``dbmd fit`` wrote. Never runs code from the file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The directory.
+
+    Returns
+    -------
+    DBMD
+        Fitted.
+    """
+    return persistence.restore(DBMD, path)
 
 
 def _number_sources(source: ArrayLike | None, n: int) -> tuple[NDArray[Any], NDArray[np.intp] | int]:
@@ -489,6 +630,17 @@ def _number_sources(source: ArrayLike | None, n: int) -> tuple[NDArray[Any], NDA
             f"Got {', '.join(sorted({type(v).__name__ for v in values.tolist()}))}."
         ) from None
     return labels, codes.astype(np.intp) if len(labels) > 1 else 0
+
+
+def _check_feature_names(found: list[str], known: list[str]) -> None:
+    """Raise a ValueError if a dataset has other features than the model, or in another order."""
+    numbered = [str(i) for i in range(len(known))]  # what columns without names are called
+    if numbered not in (found, known) and found != known:
+        i = next(i for i in range(len(known)) if found[i] != known[i])
+        raise ValueError(
+            f"The data must have the features of the model, in the same order. Got {found[i]!r} where the model has "
+            f"{known[i]!r}: name them in open_data(..., columns=)."
+        )
 
 
 def _is_missing(label: Any) -> bool:
@@ -523,12 +675,3 @@ def _raise_not_finite(value: Any, row: int, column: int) -> None:
         f"Input X contains {name} in row {row}, column {column}. DBMD takes finite numbers only: "
         "drop or impute such rows first."
     )
-
-
-def _collect_labels(nodes: list[Any], n: int) -> NDArray[np.intp]:
-    """Return the largest membership of every sample, from the last sweep of local nodes."""
-    labels = np.empty(n, np.intp)
-    for node in nodes:
-        own = labels[node.block.first_row :][: len(node.Ht)]
-        own[node.block.rows_at(slice(0, len(node.Ht)))] = node.Ht.argmax(axis=1)
-    return labels

@@ -1,0 +1,160 @@
+"""The face for single-cell people: a function on AnnData, as scanpy's tools are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dbmd.data.ahead import ahead
+from dbmd.data.block import Samples, Window, float_type
+from dbmd.data.formats import batch_rows
+from dbmd.dataset import MEMORY, Dataset
+from dbmd.errors import DataError
+from dbmd.estimator import DBMD
+from dbmd.model.node import Node
+
+__all__ = ["dbmd"]
+
+
+def dbmd(
+    adata: Any,
+    n_components: int = 8,
+    *,
+    batch_key: str | None = None,
+    layer: str | None = None,
+    key_added: str = "dbmd",
+    copy: bool = False,
+    **params: Any,
+) -> Any:
+    """Decompose cells into programs; batches are sources, each with a noise level of its own.
+
+    Parameters
+    ----------
+    adata : AnnData of shape (n_obs, n_vars)
+        In memory, dense or sparse, or backed by a file, which is then read piece by piece.
+    n_components : int, default=8
+        Number of programs.
+    batch_key : str, optional
+        Column of ``obs`` that names the batch of each cell.
+    layer : str, optional
+        Layer to take instead of ``X``.
+    key_added : str, default="dbmd"
+        Under what name results are put.
+    copy : bool, default=False
+        Return a copy with the results instead of putting them into ``adata``.
+    **params
+        Parameters of :class:`dbmd.DBMD`: ``alpha``, ``lam``, ``random_state``, ...
+
+    Returns
+    -------
+    AnnData or None
+        The copy, if one was asked for. Results:
+
+        - ``obsm["X_" + key_added]``: memberships, shape (n_obs, n_components), rows on the simplex.
+        - ``varm[key_added]``: the programs, shape (n_vars, n_components).
+        - ``obs[key_added]``: the largest membership, categorical.
+        - ``uns[key_added]``: parameters, noise variance of each batch, objective, explained variance.
+    """
+    import pandas as pd
+
+    if layer is not None and layer not in adata.layers:
+        raise KeyError(f"adata has no layer {layer!r}. It has {', '.join(map(repr, adata.layers)) or 'none'}.")
+    if batch_key is not None and batch_key not in adata.obs:
+        raise KeyError(f"adata.obs has no column {batch_key!r}. It has {', '.join(map(repr, adata.obs)) or 'none'}.")
+    if copy:
+        adata = adata.copy() if not adata.isbacked else adata.to_memory()
+    batches = None
+    if batch_key is not None:
+        if adata.obs[batch_key].isna().any():
+            raise ValueError(f"adata.obs[{batch_key!r}] must name a batch for every cell; some are missing.")
+        batches = adata.obs[batch_key].astype(str).to_numpy(dtype=str)
+    model = DBMD(n_components, **params)
+    X = adata.X if layer is None else adata.layers[layer]
+    if X is None:
+        raise ValueError("adata has no X: name the layer to take.")
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        model.fit(X, source=batches)
+        Ht = model.transform(X, source=batches)
+    else:
+        data = _backed(X, batches)
+        model.fit(data)
+        Ht = model.transform(data)
+    adata.obsm[f"X_{key_added}"] = Ht
+    adata.varm[key_added] = model.components_.T
+    names = [str(k) for k in range(len(model.components_))]
+    adata.obs[key_added] = pd.Categorical.from_codes(Ht.argmax(axis=1), names)
+    adata.uns[key_added] = {
+        "params": {"n_components": n_components, "batch_key": batch_key or "", "layer": layer or "", **_told(params)},
+        "batches": model.sources_.astype(str),
+        "noise_variance": model.noise_variance_,
+        "objective": model.objective_,
+        "explained_variance": model.fit_info_["explained"],
+        "n_iter": model.n_iter_,
+    }
+    return adata if copy else None
+
+
+@dataclass(frozen=True)
+class Backed(Samples):
+    """A matrix in an open file.
+
+    Attributes
+    ----------
+    X : h5py.Dataset or backed sparse matrix of shape (n, m)
+        The matrix.
+    sources : array of int of shape (n,), or an int
+        The source of each row, or of all.
+    """
+
+    X: Any
+    sources: NDArray[np.intp] | int
+    first_row: int = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples and of features."""
+        return self.X.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type to compute with."""
+        return float_type(self.X.dtype)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the chunks are CSR."""
+        return not hasattr(self.X, "chunks")  # an array of h5py has them, None perhaps; anndata's sparse ones do not
+
+    def windows(self) -> Iterator[Window]:
+        """Yield the samples, read ahead in pieces of bounded size."""
+        return ahead(self._windows())
+
+    def _windows(self) -> Iterator[Window]:
+        step = batch_rows(self.dtype, self.shape[1])
+        for i in range(0, self.shape[0], step):
+            j = min(i + step, self.shape[0])
+            rows: Any = self.X[i:j]
+            rows = sparse.csr_array(rows) if sparse.issparse(rows) else np.asarray(rows)
+            values = rows.data if sparse.issparse(rows) else rows
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                raise DataError(
+                    f"Rows {i} to {j - 1} of adata hold NaN or infinity. Only finite numbers can be fitted."
+                )
+            yield Window(i, rows, self.sources if isinstance(self.sources, int) else self.sources[i:j])
+
+
+def _backed(X: Any, batches: NDArray[Any] | None) -> Dataset:
+    """Return a matrix in an open file as a dataset: one node, for one file is read by one thread at a time."""
+    names, codes = (None, 0) if batches is None else np.unique(batches, return_inverse=True)
+    block = Backed(X, codes if names is not None and len(names) > 1 else 0)
+    return Dataset(block.shape, block.dtype, names, lambda n_nodes: [Node("adata", block)], MEMORY)
+
+
+def _told(params: dict[str, Any]) -> dict[str, Any]:
+    """Return what can be written to a file."""
+    return {name: value for name, value in params.items() if isinstance(value, bool | int | float | str | np.ndarray)}

@@ -1,0 +1,115 @@
+"""Memberships piece by piece: in order, and the same however the pieces are cut."""
+
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy import sparse
+
+import dbmd
+from dbmd import project as module
+from dbmd.data.block import Window
+from dbmd.project import project
+
+
+@pytest.fixture
+def problem(rng):
+    """Samples, a basis, and noise levels of two sources."""
+    W = rng.normal(size=(5, 3)) * 3
+    X = rng.dirichlet(np.full(3, 0.5), 500) @ W.T + rng.normal(size=(500, 5)) / 3
+    return X, W, np.array([0.1, 1.0])
+
+
+def opened(X, folder, *, dtype=None, rows=77):
+    columns = {"id": np.arange(len(X)), "lab": np.arange(len(X)) % 2, **{f"x{i}": x for i, x in enumerate(X.T)}}
+    pq.write_table(pa.table(columns), folder / "data.parquet", row_group_size=rows)
+    names = [f"x{i}" for i in range(X.shape[1])]
+    data = dbmd.open_data(folder / "data.parquet", columns=names, source="lab", keep=["id"], dtype=dtype)
+    return data.make_nodes(1)[0].block
+
+
+def collected(pieces):
+    windows, parts = zip(*pieces, strict=True)
+    ids = np.concatenate([window.extra["id"].to_numpy() for window in windows])
+    return np.concatenate(parts), ids, [len(part) for part in parts]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("rows", [1, 10, 64, 1000])
+def test_pieces_come_in_order_and_do_not_depend_on_how_they_are_cut(
+    rows, n_threads, dtype, problem, tmp_path, monkeypatch
+):
+    X, W, sigma2 = problem
+    block = opened(X, tmp_path, dtype=dtype)
+    whole, _, _ = collected(project(block, W, sigma2=sigma2, prior=np.full(3, 0.5), n_threads=1))
+    monkeypatch.setattr(module, "ROWS", rows)
+    H, ids, sizes = collected(project(block, W, sigma2=sigma2, prior=np.full(3, 0.5), n_threads=n_threads))
+    assert ids.tolist() == list(range(500))
+    assert max(sizes) <= rows
+    assert H.dtype == dtype
+    # Products of other shapes are rounded otherwise.
+    np.testing.assert_allclose(H, whole, atol=1e-5 if dtype == "float32" else 1e-12)
+    np.testing.assert_allclose(H.sum(axis=1), 1.0, rtol=1e-5 if dtype == "float32" else 1e-12)
+
+
+def test_a_slow_piece_is_waited_for(problem, tmp_path, monkeypatch):
+    X, W, sigma2 = problem
+    block = opened(X, tmp_path)
+    monkeypatch.setattr(module, "ROWS", 50)
+    chunks = Window.chunks
+
+    def slow_at_first(self, *arguments):
+        if self.extra["id"][0].as_py() == 0:
+            time.sleep(0.1)
+        return chunks(self, *arguments)
+
+    monkeypatch.setattr(Window, "chunks", slow_at_first)
+    _, ids, _ = collected(project(block, W, sigma2=sigma2, prior=np.zeros(3), n_threads=4))
+    assert ids.tolist() == list(range(500))
+
+
+def test_only_a_few_pieces_are_in_work(problem, tmp_path, monkeypatch):
+    X, W, sigma2 = problem
+    block = opened(X, tmp_path, rows=20)
+    monkeypatch.setattr(module, "ROWS", 20)
+    read = []
+    windows = type(block).windows
+
+    def counted(self):
+        for window in windows(self):
+            read.append(window)
+            yield window
+
+    monkeypatch.setattr(type(block), "windows", counted)
+    pieces = project(block, W, sigma2=sigma2, prior=np.zeros(3), n_threads=2)
+    next(pieces)
+    assert len(read) <= 2 * 2 + 2
+    pieces.close()
+    assert len(read) < 25
+
+
+def test_what_goes_wrong_in_a_thread_is_raised_here(problem, tmp_path, monkeypatch):
+    X, W, sigma2 = problem
+
+    def fail(self, *arguments):
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(Window, "chunks", fail)
+    with pytest.raises(OSError, match="the disk is gone"):
+        list(project(opened(X, tmp_path), W, sigma2=sigma2, prior=np.zeros(3), n_threads=2))
+
+
+def test_sparse_data_give_what_dense_ones_give(problem, tmp_path):
+    X, W, _ = problem
+    X = np.where(abs(X) < 1, 0.0, X)
+    sparse.save_npz(tmp_path / "data.npz", sparse.csr_matrix(X))
+    np.save(tmp_path / "data.npy", X)
+    found = []
+    for name in ("data.npz", "data.npy"):
+        block = dbmd.open_data(tmp_path / name).make_nodes(1)[0].block
+        pieces = project(block, W, sigma2=np.ones(1), prior=np.zeros(3), n_threads=2)
+        found.append(np.concatenate([Ht for _, Ht in pieces]))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-10)
