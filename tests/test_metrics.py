@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-from dbmd.metrics import clustering_accuracy
+from dbmd.metrics import Agreement, agreement, clustering_accuracy, match
 
 labellings = st.integers(1, 30).flatmap(
     lambda n: st.tuples(*(st.lists(st.integers(0, 3), min_size=n, max_size=n) for _ in range(2)))
@@ -71,3 +73,34 @@ def test_the_matched_count_is_maximised():
 def test_what_cannot_be_compared_is_refused_with_the_shapes(true, predicted):
     with pytest.raises(ValueError, match=r"must be one-dimensional, of the same length and not empty\. Got shapes \("):
         clustering_accuracy(true, predicted)
+
+
+tables = arrays(np.int64, st.tuples(st.integers(1, 5), st.integers(1, 5)), elements=st.integers(0, 12)).filter(
+    lambda counts: counts.sum() > 0
+)
+
+
+@given(tables)
+def test_agreement_from_counts_is_that_of_scikit_learn_from_labels(counts):
+    true, predicted = (np.repeat(index.ravel(), counts.ravel()) for index in np.indices(counts.shape))
+    found = agreement(counts)
+    assert found.accuracy == clustering_accuracy(true, predicted)
+    assert found.ari == pytest.approx(adjusted_rand_score(true, predicted), abs=1e-12)
+    assert found.nmi == pytest.approx(normalized_mutual_info_score(true, predicted), abs=1e-12)
+
+
+def test_agreement_of_a_billion_samples_does_not_overflow():
+    assert agreement(np.diag([4 * 10**9] * 3)) == Agreement(1.0, 1.0, 1.0)
+
+
+@given(tables)
+def test_a_matching_is_one_to_one_and_as_large_as_can_be(counts):
+    classes, clusters = match(counts)
+    assert len(set(classes)) == len(set(clusters)) == min(counts.shape)
+    assert counts[classes, clusters].sum() == pytest.approx(agreement(counts).accuracy * counts.sum())
+
+
+@pytest.mark.parametrize("counts", [np.zeros((2, 2), int), np.zeros((0, 3), int), np.ones(3, int)])
+def test_agreement_of_nothing_is_refused(counts):
+    with pytest.raises(ValueError, match="contingency must have shape"):
+        agreement(counts)

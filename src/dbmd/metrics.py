@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-__all__ = ["clustering_accuracy"]
+__all__ = ["Agreement", "agreement", "clustering_accuracy", "match"]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How well clusters agree with classes. Each is 1 where they are the same but for their names.
+
+    Attributes
+    ----------
+    accuracy : float
+        Part of the samples that the best one-to-one matching gets right, in [0, 1].
+    ari : float
+        Adjusted Rand index: pairs of samples that both put together, 0 for what chance gives.
+    nmi : float
+        Mutual information over the mean of the two entropies, in [0, 1].
+    """
+
+    accuracy: float
+    ari: float
+    nmi: float
 
 
 def clustering_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
@@ -39,5 +61,86 @@ def clustering_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
         )
     counts = np.zeros((len(classes), len(clusters)), int)
     np.add.at(counts, (true, predicted), 1)
-    matched = counts[linear_sum_assignment(counts, maximize=True)].sum()
-    return float(matched / true.size)
+    return _accuracy(counts)
+
+
+def match(contingency: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the one-to-one matching of classes and clusters that gets the most samples right.
+
+    Parameters
+    ----------
+    contingency : array-like of int of shape (n_classes, n_clusters)
+        Samples by class and cluster.
+
+    Returns
+    -------
+    classes, clusters : array of int of shape (min(n_classes, n_clusters),)
+        Their numbers, pair by pair, in the order of the classes.
+
+    Examples
+    --------
+    >>> from dbmd.metrics import match
+    >>> classes, clusters = match([[1, 9], [8, 2]])
+    >>> clusters.tolist()
+    [1, 0]
+    """
+    classes, clusters = linear_sum_assignment(np.asarray(contingency), maximize=True)
+    return classes, clusters
+
+
+def agreement(contingency: ArrayLike) -> Agreement:
+    """Return accuracy, adjusted Rand index and normalised mutual information, from counts alone.
+
+    Parameters
+    ----------
+    contingency : array-like of int of shape (n_classes, n_clusters)
+        Samples by class and cluster; not all zero.
+
+    Returns
+    -------
+    Agreement
+
+    Examples
+    --------
+    >>> from dbmd.metrics import agreement
+    >>> agreement([[0, 9], [8, 0]])
+    Agreement(accuracy=1.0, ari=1.0, nmi=1.0)
+    """
+    counts = np.asarray(contingency)
+    if counts.ndim != 2 or not counts.sum():
+        raise ValueError(
+            f"contingency must have shape (n_classes, n_clusters) and count a sample. Got shape {counts.shape} "
+            f"and {counts.sum()} samples."
+        )
+    return Agreement(_accuracy(counts), _adjusted_rand(counts), _normalised_information(counts))
+
+
+def _accuracy(counts: NDArray[Any]) -> float:
+    return float(counts[match(counts)].sum() / counts.sum())
+
+
+def _adjusted_rand(counts: NDArray[Any]) -> float:
+    def pairs(n: NDArray[Any]) -> float:
+        n = n.astype(float)  # squares of large counts do not fit an integer
+        return float((n * (n - 1) / 2).sum())
+
+    together, by_class, by_cluster = pairs(counts), pairs(counts.sum(axis=1)), pairs(counts.sum(axis=0))
+    every = pairs(counts.sum(keepdims=True))
+    expected = by_class * by_cluster / every if every else 0.0
+    largest = (by_class + by_cluster) / 2
+    # Both put all samples together, or each sample alone: the same partition.
+    return (together - expected) / (largest - expected) if largest != expected else 1.0
+
+
+def _normalised_information(counts: NDArray[Any]) -> float:
+    p = counts / counts.sum()
+    classes, clusters = _entropy(p.sum(axis=1)), _entropy(p.sum(axis=0))
+    if not classes + clusters:
+        return 1.0
+    # Rounding may leave a trace below zero or above one.
+    return float(np.clip(2 * (classes + clusters - _entropy(p)) / (classes + clusters), 0.0, 1.0))
+
+
+def _entropy(p: NDArray[Any]) -> float:
+    p = p[p > 0]
+    return max(float(-(p * np.log(p)).sum()), 0.0)

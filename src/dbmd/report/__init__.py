@@ -1,1 +1,1 @@
-"""Pictures of what was found. matplotlib lives here."""
+"""Pictures and pages of what was found. matplotlib and jinja2 live here."""

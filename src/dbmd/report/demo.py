@@ -18,8 +18,8 @@ def draw(
     X: NDArray[Any],
     rebuilt: NDArray[Any],
     source: NDArray[Any],
-    put_in: Sequence[float],
-    found: NDArray[Any],
+    put_in: Mapping[str, float],
+    found: Mapping[str, float],
     accuracy: Mapping[str, Sequence[float]],
     path: Path,
 ) -> None:
@@ -31,8 +31,8 @@ def draw(
         Digits as they came, and as the model rebuilds them.
     source : array of shape (n,)
         Their sources, 0 to C - 1.
-    put_in, found : sequence of C numbers
-        Standard deviations of the noise.
+    put_in, found : mapping of name to number
+        Standard deviations of the noise of the C sources.
     accuracy : mapping of name to (dbmd, k-means)
         For each source and for all.
     path : Path
@@ -47,10 +47,12 @@ def draw(
     figure.savefig(path)
 
 
-def _digits(figure: Any, X: NDArray[Any], rebuilt: NDArray[Any], source: NDArray[Any], put_in: Sequence[float]) -> None:
+def _digits(
+    figure: Any, X: NDArray[Any], rebuilt: NDArray[Any], source: NDArray[Any], put_in: Mapping[str, float]
+) -> None:
     figure.suptitle("As they came, and as dbmd sees them", fontsize=11, fontweight="bold", x=0.02, ha="left")
     axes = figure.subplots(2 * len(put_in), SAMPLES)
-    for c, level in enumerate(put_in):
+    for c, (name, level) in enumerate(put_in.items()):
         rows = np.flatnonzero(source == c)[:SAMPLES]
         for column, row in enumerate(rows):
             for offset, image in enumerate((X[row], rebuilt[row])):
@@ -60,19 +62,20 @@ def _digits(figure: Any, X: NDArray[Any], rebuilt: NDArray[Any], source: NDArray
                 ax.set_yticks([])
                 for spine in ax.spines.values():
                     spine.set_color("#d8dce2")
-        axes[2 * c, 0].set_ylabel(f"source {c}\nnoise {level:g}", fontsize=8, rotation=0, ha="right", va="center")
+        axes[2 * c, 0].set_ylabel(f"{name}\nnoise {level:g}", fontsize=8, rotation=0, ha="right", va="center")
         axes[2 * c + 1, 0].set_ylabel("rebuilt", fontsize=8, rotation=0, ha="right", va="center", color=OURS)
 
 
-def _noise(ax: Any, put_in: Sequence[float], found: NDArray[Any]) -> None:
+def _noise(ax: Any, put_in: Mapping[str, float], found: Mapping[str, float]) -> None:
     places = np.arange(len(put_in))
-    ax.scatter(put_in, places, s=90, facecolors="none", edgecolors=MUTED, linewidths=1.6, label="put in")
-    ax.scatter(found, places, s=36, color=OURS, label="found", zorder=3)
-    for place, value in zip(places, found, strict=True):
+    levels = [found[name] for name in put_in]
+    ax.scatter(list(put_in.values()), places, s=90, facecolors="none", edgecolors=MUTED, linewidths=1.6, label="put in")
+    ax.scatter(levels, places, s=36, color=OURS, label="found", zorder=3)
+    for place, value in zip(places, levels, strict=True):
         ax.annotate(f"{value:.1f}", (value, place), xytext=(0, 9), textcoords="offset points", ha="center", fontsize=8)
-    ax.set_yticks(places, [f"source {c}" for c in places])
+    ax.set_yticks(places, list(put_in))
     ax.set_ylim(len(put_in) - 0.4, -0.7)
-    ax.set_xlim(0, 1.15 * max(max(put_in), found.max()))
+    ax.set_xlim(0, 1.15 * max(*put_in.values(), *levels))
     ax.set_title("Noise level of each source", fontsize=11, fontweight="bold", loc="left")
     ax.set_xlabel("standard deviation (pixels go from 0 to 16)", fontsize=8)
     _plain(ax)

@@ -1,0 +1,274 @@
+"""What the report shows of a fitted model, as plain data: no drawing, no words, and never much of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dbmd.config import Config
+from dbmd.metrics import agreement, match
+from dbmd.profile import BINS, Profile
+from dbmd.report.basis import check_image_shape, describe_features, describe_images
+from dbmd.report.plain import VALUE, clean, number, numbers, say, text
+
+# However large the model is, no more than this is drawn. What is left out is said on the page.
+SOURCES, CLUSTERS, CLASSES, ITERATIONS = 60, 100, 40, 200
+PATHS, COMMAND = 20, 4000
+CLEAR, MAJORITY = 0.9, 0.5  # memberships from which a sample belongs clearly, or mostly, to one cluster
+
+
+def describe(model: Any, image_shape: Sequence[int] | None = None) -> dict[str, Any]:
+    """Return what the report shows of a model.
+
+    Parameters
+    ----------
+    model : DBMD
+        Fitted, with ``profile_`` and ``fit_info_``.
+    image_shape : sequence of int, optional
+        (height, width) or (height, width, 3), if the features are the pixels of a picture.
+
+    Returns
+    -------
+    dict
+        JSON-able. Sources are in the order of their noise, clusters in that of their size. Its size is bounded,
+        whatever the numbers of samples, features, components and sources are.
+    """
+    check_is_fitted(model, "components_")
+    for attribute in ("profile_", "fit_info_"):
+        if not hasattr(model, attribute):
+            raise ValueError(
+                f"The report needs the attribute {attribute!r} of the model: fit it again with this version."
+            )
+    W = np.asarray(model.components_)
+    shape = check_image_shape(image_shape, W.shape[1])
+    profile: Profile = model.profile_
+    info: dict[str, Any] = model.fit_info_
+
+    by_noise = np.argsort(model.noise_variance_, kind="stable")
+    sources = _evenly(by_noise, SOURCES)
+    by_size = np.argsort(-np.asarray(model.cluster_sizes_), kind="stable")
+    clusters = by_size[:CLUSTERS]
+    labels = _class_names(profile, info)
+    names = getattr(model, "feature_names_in_", None)
+    sizes = np.asarray(model.cluster_sizes_, float)[clusters]
+    return {
+        "n_samples": int(info["n_samples"]),
+        "n_features": W.shape[1],
+        "n_clusters": len(W),
+        "n_sources": len(model.sources_),
+        "fit": _fit(model, info),
+        "sources": _sources(model, profile, info, sources),
+        "clusters": _clusters(model, profile, labels, clusters),
+        "mix": _mix(profile, sources, clusters),
+        "basis": describe_images(W[clusters], sizes, shape) if shape else describe_features(W[clusters], sizes, names),
+        "memberships": _memberships(profile),
+        "classes": _classes(profile, labels, by_size) if labels else None,
+        "convergence": _convergence(model.history_),
+        "provenance": _provenance(model, info),
+    }
+
+
+def _fit(model: Any, info: dict[str, Any]) -> dict[str, Any]:
+    converged = info.get("converged")
+    return {
+        "converged": None if converged is None else bool(converged),
+        "seconds": number(info.get("seconds")),
+        "iterations": int(model.n_iter_),
+        "objective": number(model.objective_),
+        "explained": number(info.get("explained")),
+        "noise": model.noise if isinstance(model.noise, str) else "fixed",
+    }
+
+
+def _sources(model: Any, profile: Profile, info: dict[str, Any], shown: NDArray[np.intp]) -> list[dict[str, Any]]:
+    """Return the sources, the least noisy first.
+
+    ``weight`` is how much a sample counts in the fit, its precision 1 / sigma^2 as a part of that of the least noisy
+    source; ``worth`` is to how many samples of the least noisy source all of them add up.
+    """
+    variance = np.asarray(model.noise_variance_, float)
+    quietest = variance.min()
+    explained = info.get("explained_by_source") or [None] * len(variance)
+    described = []
+    for c in shown:
+        weight = quietest / variance[c] if variance[c] > 0 else 1.0
+        n = int(profile.n[c])
+        described.append(
+            {
+                "name": _source_name(model.sources_[c]),
+                "sigma": number(np.sqrt(variance[c])),
+                "weight": number(weight),
+                "n": n,
+                "worth": number(weight * n),
+                "explained": number(explained[c]),
+                "crispness": _crispness(profile.largest[c]),
+            }
+        )
+    return described
+
+
+def _clusters(model: Any, profile: Profile, labels: list[str] | None, shown: NDArray[np.intp]) -> list[dict[str, Any]]:
+    """Return the clusters, the largest first, each with the class that most of its samples have, if that is known."""
+    sizes, counts = np.asarray(model.cluster_sizes_, float), profile.counts.sum(axis=0)
+    described = []
+    for k in shown:
+        cluster = {
+            "name": str(k),
+            "size": number(sizes[k]),
+            "share": number(sizes[k] / sizes.sum()),
+            "count": int(counts[k]),
+            "class": None,
+            "purity": None,
+        }
+        known = profile.contingency[:, k] if labels else np.zeros(0, int)
+        if labels and known.sum():
+            cluster |= {"class": labels[known.argmax()], "purity": number(known.max() / known.sum())}
+        described.append(cluster)
+    return described
+
+
+def _mix(profile: Profile, sources: NDArray[np.intp], clusters: NDArray[np.intp]) -> dict[str, Any]:
+    """Return for each source how its samples fall into the clusters, and how far that is from all samples together.
+
+    The distance is the part of a source's samples that would have to be in another cluster (total variation).
+    """
+    n = np.maximum(profile.sizes.sum(axis=1, keepdims=True), 1e-300)
+    shares = profile.sizes / n
+    overall = profile.sizes.sum(axis=0) / max(profile.sizes.sum(), 1e-300)
+    distance = np.abs(shares - overall).sum(axis=1) / 2 * (profile.n > 0)
+    return {
+        "shares": numbers(shares[np.ix_(sources, clusters)]),
+        "counts": numbers(profile.counts[np.ix_(sources, clusters)]),
+        "overall": numbers(overall[clusters]),
+        "distance": numbers(distance[sources]),
+    }
+
+
+def _memberships(profile: Profile) -> dict[str, Any]:
+    histogram = profile.largest.sum(axis=0)
+    total = histogram.sum()
+    if not total:
+        return {"histogram": numbers(histogram), "median": None, "crispness": None}
+    cumulative = np.cumsum(histogram) / total
+    middle = int(np.searchsorted(cumulative, 0.5))
+    before = cumulative[middle - 1] if middle else 0.0
+    inside = (0.5 - before) / (cumulative[middle] - before)
+    return {
+        "histogram": numbers(histogram),
+        "median": number((middle + inside) / BINS),
+        "crispness": _crispness(histogram),
+    }
+
+
+def _crispness(largest: NDArray[Any]) -> dict[str, float | None] | None:
+    """Return the shares of samples whose largest membership is clear, a majority, or less than that."""
+    total = largest.sum()
+    if not total:
+        return None
+    majority, clear = round(MAJORITY * BINS), round(CLEAR * BINS)
+    return {
+        "clear": number(largest[clear:].sum() / total),
+        "mostly": number(largest[majority:clear].sum() / total),
+        "mixed": number(largest[:majority].sum() / total),
+    }
+
+
+def _classes(profile: Profile, labels: list[str], by_size: NDArray[np.intp]) -> dict[str, Any]:
+    """Return the confusion matrix, matched pairs on the diagonal, and how well clusters and classes agree."""
+    counts = profile.contingency
+    found = agreement(counts)
+    matched = dict(zip(*(side.tolist() for side in match(counts)), strict=True))
+    # Classes with the most samples stay, if there are too many; then all are in their own order.
+    most = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:CLASSES]).tolist()
+    rows = [i for i in most if i in matched] + [i for i in most if i not in matched]
+    columns = [matched[i] for i in rows if i in matched]
+    taken = set(matched.values())
+    columns += [int(k) for k in by_size if k not in taken][: max(CLASSES - len(columns), 0)]
+    return {
+        "accuracy": number(found.accuracy),
+        "ari": number(found.ari),
+        "nmi": number(found.nmi),
+        "total": len(labels),
+        "n_labelled": int(counts.sum()),
+        "pairs": sum(i in matched for i in rows),
+        "rows": [labels[i] for i in rows],
+        "columns": [str(k) for k in columns],
+        "counts": numbers(counts[np.ix_(rows, columns)]),
+        "sizes": numbers(counts.sum(axis=1)[rows]),
+    }
+
+
+def _convergence(history: Sequence[Any]) -> dict[str, Any]:
+    """Return the objective and by how much each iteration lowered it, thinned where there are many."""
+    objective = np.array([record.objective for record in history], float)
+    seconds = np.cumsum([record.seconds for record in history])
+    decrease = np.append(np.nan, -np.diff(objective))
+    gain = objective[0] - objective[-1] if len(objective) else 0.0
+    # The first iterations bring the most: close together at first, wider apart later.
+    last = len(objective) - 1
+    if len(objective) > ITERATIONS:
+        shown = np.unique(np.rint(np.append(0, np.geomspace(1, last, ITERATIONS - 1))).astype(int))
+    else:
+        shown = np.arange(len(objective))
+
+    def reached(share: float) -> int | None:
+        return int(np.argmax(objective[0] - objective >= share * gain)) + 1 if gain > 0 else None
+
+    return {
+        "total": len(objective),
+        "iteration": numbers(shown + 1),
+        "objective": [None if not np.isfinite(v) else float(f"{v:.10g}") for v in objective[shown]],
+        "decrease": numbers(decrease[shown]),
+        "seconds": numbers(seconds[shown]),
+        "gain": number(gain),
+        "half": reached(0.5),  # the iteration after which half of the gain was made
+        "most": reached(0.9),
+        "last": number(decrease[-1] / gain) if gain > 0 else None,
+    }
+
+
+def _provenance(model: Any, info: dict[str, Any]) -> dict[str, Any]:
+    defaults = Config()
+    data = info.get("data") or {}
+    paths = [text(path, VALUE) for path in (data.get("paths") or [])[:PATHS]]
+    command = info.get("command")
+    return {
+        "parameters": [
+            {"name": name, "value": say(value), "default": say(value) == say(getattr(defaults, name, None))}
+            for name, value in model.get_params(deep=False).items()
+        ],
+        "seed": say(info.get("seed")),
+        "dtype": text(info.get("dtype") or model.components_.dtype),
+        "created": text(info.get("created") or ""),
+        "versions": {text(name): text(value) for name, value in list((info.get("versions") or {}).items())[:20]},
+        "paths": paths,
+        "paths_left_out": max(len(data.get("paths") or []) - PATHS, 0),
+        "columns": {name: text(data[name]) for name in ("source", "label") if data.get(name) is not None},
+        "fingerprint": text(data.get("fingerprint") or ""),
+        # A command cut short would not reproduce anything: all of it, or nothing.
+        "command": clean(command) if command and len(command) <= COMMAND else None,
+    }
+
+
+def _class_names(profile: Profile, info: dict[str, Any]) -> list[str] | None:
+    if not profile.contingency.sum():
+        return None
+    labels = info.get("classes")
+    return [text(label) for label in (labels if labels is not None else range(len(profile.contingency)))]
+
+
+def _source_name(label: Any) -> str:
+    """Return a name to use in a sentence: a bare number says too little."""
+    name = text(label)
+    return name if isinstance(label, str) and name else f"source {name}".strip()
+
+
+def _evenly(order: NDArray[np.intp], count: int) -> NDArray[np.intp]:
+    """Return at most ``count`` entries, evenly over the order, the first and the last among them."""
+    if len(order) <= count:
+        return order
+    return order[np.linspace(0, len(order) - 1, count).round().astype(int)]

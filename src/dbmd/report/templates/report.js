@@ -1,0 +1,226 @@
+"use strict";
+// Which chart shows what of the data, and when charts are drawn.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const sources = data.sources, clusters = data.clusters, basis = data.basis;
+const clusterTitle = (cluster) => `Cluster ${cluster.name}`;
+const majority = (cluster) => (cluster.class === null ? [] : [`${percent(cluster.purity)} of its samples are of class ${cluster.class}`]);
+
+const ZONES = [
+  { from: 0, to: 0.5, name: "mixtures", kind: "mixed" },
+  { from: 0.5, to: 0.9, name: "mostly one cluster", kind: "mostly" },
+  { from: 0.9, to: 1, name: "clear", kind: "clear" },
+];
+
+const charts = {
+  noise: (host) => dotPlot(host, {
+    title: "noise level σ", aside: "weight",
+    rows: sources.map((source) => ({
+      name: source.name, value: source.sigma, aside: amount(source.weight, 2),
+      tip: { title: source.name, lines: [
+        `noise level ${amount(source.sigma)}`,
+        `a sample counts ${amount(source.weight, 2)} of one of ${sources[0].name}`,
+        `${count(source.n)} samples, worth ${amount(source.worth, 2)} of those`,
+        ...(source.explained === null ? [] : [`${percent(source.explained)} of its variation explained`]),
+      ] },
+    })),
+  }),
+
+  sizes: (host) => bars(host, {
+    title: "samples", across: "cluster",
+    rows: clusters.map((cluster) => ({
+      name: cluster.class === null ? cluster.name : `${cluster.name} (mostly ${cluster.class})`, short: cluster.name,
+      bar: cluster.size, dot: cluster.count, aside: percent(cluster.share),
+      tip: { title: clusterTitle(cluster), lines: [
+        `memberships add up to ${amount(cluster.size)} samples, ${percent(cluster.share)}`,
+        `the largest membership of ${count(cluster.count)} samples`, ...majority(cluster),
+      ] },
+    })),
+  }),
+
+  mix: (host) => {
+    const { shares, counts, overall } = data.mix;
+    // Against all samples, so that colours stand out only where a source is different.
+    const apart = (i, j) => shares[i][j] - overall[j];
+    const most = Math.max(0.1, ...shares.flatMap((row, i) => row.map((_, j) => Math.abs(apart(i, j)))));
+    return matrix(host, {
+      rows: sources.map((source) => source.name), columns: clusters.map((cluster) => cluster.name),
+      across: "cluster", down: "source", map: "diverging",
+      legend: [`−${amount(100 * most, 2)} points`, "as in all", `+${amount(100 * most, 2)} points`],
+      cell: (i, j) => ({
+        share: 0.5 + apart(i, j) / (2 * most), text: (100 * shares[i][j]).toFixed(0),
+        tip: { title: `${sources[i].name}, cluster ${clusters[j].name}`, lines: [
+          `${percent(shares[i][j])} of the source's memberships`, `${percent(overall[j])} of all memberships`,
+          `the largest membership of ${count(counts[i][j])} of its samples`,
+        ] },
+      }),
+    });
+  },
+
+  features: (host) => {
+    const { features, mean, values } = basis;
+    const difference = pressed("basis-view") === "difference", own = pressed("basis-scale") === "own";
+    const shown = values.map((row, i) => row.map((value) => (difference ? value - mean[i] : value)));
+    const low = (row) => Math.min(...row), high = (row) => Math.max(...row), bound = (row) => Math.max(...row.map(Math.abs));
+    // Patterns that no sample has may lie anywhere; they do not set the scale.
+    const all = shown.flatMap((row) => basis.used.map((j) => row[j])), limits = { low: low(all), high: high(all), bound: bound(all) };
+    // What has both signs is shown about zero, in two colours; what has not, from its lowest value to its highest.
+    const two = difference || (!own && limits.low < -0.05 * limits.high);
+    // A few differences far larger than most would leave the rest without colour: then colours go with the square root,
+    // and the legend says so by its numbers.
+    const bent = two && !own && limits.bound > 10 * median(all.map(Math.abs));
+    const share = (i, value) => {
+      if (bent) return 0.5 + (Math.sign(value) * Math.sqrt(Math.abs(value) / limits.bound)) / 2;
+      const row = basis.used.map((j) => shown[i][j]);
+      if (two) return 0.5 + value / (2 * (own ? bound(row) : limits.bound) || 1);
+      const [from, to] = own ? [low(row), high(row)] : [limits.low, limits.high];
+      return to > from ? (value - from) / (to - from) : 0.5;
+    };
+    const middle = difference ? "mean" : two ? "0" : "value";
+    const ends = (part) => [signed(-limits.bound * part, 2), signed(limits.bound * part, 2)];
+    const legend = own ? ["lowest", middle, "highest"]
+      : bent ? [ends(1)[0], ends(0.25)[0], middle, ends(0.25)[1], ends(1)[1]]
+      : two ? [ends(1)[0], middle, ends(1)[1]]
+      : [amount(limits.low), middle, amount(limits.high)];
+    return matrix(host, {
+      rows: features, columns: clusters.map((cluster) => cluster.name), across: "cluster", down: "feature",
+      map: two ? "diverging" : "sequential", legend,
+      cell: (i, j) => ({
+        share: share(i, shown[i][j]), text: features.length <= 20 ? (difference ? signed : amount)(shown[i][j], 2) : "",
+        tip: { title: `${features[i]}, cluster ${clusters[j].name}`, lines: [
+          `value ${amount(values[i][j])}`, `${signed(values[i][j] - mean[i])} from the mean of the patterns, ${amount(mean[i])}`,
+        ] },
+      }),
+    });
+  },
+
+  images: (host) => {
+    const difference = basis.difference && pressed("basis-view") === "difference";
+    return images(host, {
+      ...basis, pictures: decode((difference ? basis.difference : basis.values).data),
+      map: difference || basis.signed ? "diverging" : "sequential",
+      legend: difference
+        ? [signed(basis.difference.low), "mean", signed(basis.difference.high)]
+        : [amount(basis.values.low), basis.signed ? "0" : "value", amount(basis.values.high)],
+      captions: clusters.map((cluster) => [
+        cluster.name, cluster.class === null ? percent(cluster.share) : `${cluster.class}, ${percent(cluster.purity)}`,
+      ]),
+      tips: clusters.map((cluster) => ({
+        title: clusterTitle(cluster), lines: [`${percent(cluster.share)} of all memberships`, ...majority(cluster)],
+      })),
+    });
+  },
+
+  memberships: (host) => {
+    const bins = data.memberships.histogram;
+    return histogram(host, {
+      bins, zones: ZONES, title: "largest membership of a sample",
+      tip: (i, share) => ({
+        title: `${amount(i / bins.length)} to ${amount((i + 1) / bins.length)}`,
+        lines: [`${percent(share)} of the samples`, `${count(bins[i])} samples`],
+      }),
+    });
+  },
+
+  crispness: (host) => strips(host, {
+    rows: sources.filter((source) => source.crispness).map((source) => ({
+      name: source.name,
+      parts: [...ZONES].reverse().map(({ kind, name }) => ({
+        kind, share: source.crispness[kind],
+        tip: { title: source.name, lines: [`${percent(source.crispness[kind])} of its samples: ${name}`] },
+      })),
+    })),
+  }),
+
+  classes: (host) => {
+    const { rows, columns: heads, counts, sizes, pairs } = data.classes;
+    return matrix(host, {
+      rows, columns: heads, across: "cluster", down: "class", square: true,
+      map: "sequential", legend: ["0%", "of the class", "100%"],
+      cell: (i, j) => ({
+        share: counts[i][j] / (sizes[i] || 1), text: counts[i][j] ? count(counts[i][j]) : "", outlined: i === j && i < pairs,
+        tip: { title: `Class ${rows[i]} in cluster ${heads[j]}`, lines: [
+          `${count(counts[i][j])} of ${count(sizes[i])} samples, ${percent(counts[i][j] / (sizes[i] || 1))}`,
+          ...(i === j && i < pairs ? ["the matched pair"] : []),
+        ] },
+      }),
+    });
+  },
+
+  objective: (host) => {
+    const { iteration, objective, seconds } = data.convergence;
+    return line(host, {
+      show: (value) => value.toLocaleString("en-US", { maximumSignificantDigits: 6 }),
+      points: iteration.map((k, i) => ({
+        x: k, y: objective[i],
+        tip: { title: `Iteration ${count(k)}`, lines: [
+          `objective ${objective[i].toLocaleString("en-US", { maximumSignificantDigits: 8 })}`, `after ${amount(seconds[i])} s`,
+        ] },
+      })),
+    });
+  },
+
+  decrease: (host) => {
+    const { iteration, decrease, gain } = data.convergence;
+    return line(host, {
+      title: "decrease in an iteration, part of the whole (log)", log: true, show: (value) => `${amount(100 * value)}%`,
+      points: iteration.map((k, i) => ({
+        x: k, y: decrease[i] / gain,
+        tip: { title: `Iteration ${count(k)}`, lines: [`made ${amount((100 * decrease[i]) / gain, 2)}% of the whole gain`] },
+      })).filter((point) => point.y > 0),
+    });
+  },
+};
+
+// Charts whose marks are thin are taken hold of from further away.
+const REACH = { objective: 30, decrease: 30, noise: 24, memberships: 24 };
+
+// Which of a group of buttons is pressed.
+const pressed = (group) => document.querySelector(`[data-group="${group}"] [aria-pressed="true"]`)?.value;
+
+const drawnAt = new WeakMap();
+function draw(host) {
+  drawnAt.set(host, host.clientWidth);
+  interact(host, charts[host.dataset.chart](host), REACH[host.dataset.chart]);
+}
+const hosts = [...document.querySelectorAll("[data-chart]")];
+const drawAll = () => hosts.forEach(draw);
+drawAll();
+
+// A new width is a new drawing; a new height is our own doing.
+const watch = new ResizeObserver((entries) => requestAnimationFrame(() => {
+  for (const { target } of entries) if (target.clientWidth !== drawnAt.get(target)) draw(target);
+}));
+hosts.forEach((host) => watch.observe(host));
+
+theme.onChange(drawAll);
+document.getElementById("theme").addEventListener("click", theme.toggle);
+
+for (const group of document.querySelectorAll("[data-group]")) {
+  group.addEventListener("click", ({ target }) => {
+    if (target.tagName !== "BUTTON") return;
+    for (const button of group.querySelectorAll("button")) button.setAttribute("aria-pressed", button === target);
+    hosts.filter((host) => ["features", "images"].includes(host.dataset.chart)).forEach(draw);
+  });
+}
+
+// Paper is white.
+addEventListener("beforeprint", () => { document.documentElement.dataset.theme = "light"; drawAll(); });
+addEventListener("afterprint", () => { document.documentElement.dataset.theme = theme.current(); drawAll(); });
+
+for (const button of document.querySelectorAll("[data-copy]")) {
+  const label = button.textContent;
+  button.addEventListener("click", async () => {
+    const source = document.getElementById(button.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      button.textContent = "Copied";
+    } catch {
+      // Not every browser lets a file write to the clipboard: then it is selected, one key away.
+      getSelection().selectAllChildren(source);
+      button.textContent = "Selected";
+    }
+    setTimeout(() => { button.textContent = label; }, 2000);
+  });
+}
+document.documentElement.dataset.ready = "yes";

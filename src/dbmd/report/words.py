@@ -1,0 +1,350 @@
+"""The report's sentences, and its numbers as people write them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+Description = dict[str, Any]
+
+EVEN = 0.1  # sources whose mix of clusters is nearer than this to that of all samples are alike
+TOO_GOOD = 0.01  # of the noise of the middle source: a source below is suspiciously quiet
+CRISP, SOFT = 0.75, 0.4  # shares of clear samples from which memberships are called crisp, soft
+
+
+# -- numbers -------------------------------------------------------------------------------------------------------
+
+
+def amount(value: float | None, digits: int = 3) -> str:
+    """Return a number with some significant digits, and thousands set apart.
+
+    Examples
+    --------
+    >>> from dbmd.report.words import amount
+    >>> [amount(v) for v in (1797, 12.3456, 0.000012345, 2.0, None)]
+    ['1,797', '12.3', '1.23e-05', '2', 'unknown']
+    """
+    if value is None:
+        return "unknown"
+    if value == 0:
+        return "0"
+    if abs(value) >= 10 ** (digits - 1) and abs(value) < 1e9:
+        return f"{value:,.0f}"
+    return f"{value:.{digits}g}"
+
+
+def percent(share: float | None) -> str:
+    """Return a share in per cent, without digits that say nothing.
+
+    Examples
+    --------
+    >>> from dbmd.report.words import percent
+    >>> [percent(s) for s in (0.414, 0.041, 0.0002, 0.0, 0.9996, 1.0)]
+    ['41%', '4.1%', '< 0.1%', '0%', '> 99.9%', '100%']
+    """
+    if share is None:
+        return "unknown"
+    if 0 < share < 0.001:
+        return "< 0.1%"
+    if 0.999 < share < 1:
+        return "> 99.9%"
+    digits = 1 if 0 < abs(share) < 0.1 or 0.99 <= share < 1 else 0
+    return f"{100 * share:.{digits}f}%"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a time in a unit that suits it.
+
+    Examples
+    --------
+    >>> from dbmd.report.words import duration
+    >>> [duration(s) for s in (0.0213, 2.31, 95, 7330)]
+    ['21 ms', '2.3 s', '1 min 35 s', '2 h 2 min']
+    """
+    if seconds is None:
+        return "unknown"
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def plural(n: int, noun: str) -> str:
+    """Return a number and its noun.
+
+    Examples
+    --------
+    >>> from dbmd.report.words import plural
+    >>> plural(1, "source"), plural(1797, "sample")
+    ('1 source', '1,797 samples')
+    """
+    return f"{n:,} {noun}" + ("" if n == 1 else "s")
+
+
+# -- sentences -----------------------------------------------------------------------------------------------------
+
+
+def headline(d: Description) -> str:
+    """Return the report in one line."""
+    line = f"{plural(d['n_clusters'], 'cluster')} in {plural(d['n_samples'], 'sample')}"
+    return line if d["n_sources"] == 1 else f"{line} from {plural(d['n_sources'], 'source')}"
+
+
+def figures(d: Description) -> list[tuple[str, str]]:
+    """Return the key figures, each with what it counts."""
+    found = [
+        (f"{d['n_samples']:,}", "samples"),
+        (f"{d['n_features']:,}", "features"),
+        (f"{d['n_clusters']:,}", "clusters"),
+    ]
+    if d["n_sources"] > 1:
+        found.append((f"{d['n_sources']:,}", "sources"))
+    if d["fit"]["explained"] is not None:
+        found.append((percent(d["fit"]["explained"]), "of variation explained"))
+    if d["classes"]:
+        found.append((percent(d["classes"]["accuracy"]), "accuracy"))
+    return found
+
+
+def summary(d: Description) -> list[str]:
+    """Return what was found, one sentence for each thing."""
+    shared = " that all sources share" if d["n_sources"] > 1 else ""
+    sentences = [
+        f"Every sample is described as a mixture of {plural(d['n_clusters'], 'pattern')}{shared}; "
+        "how much of each is in it is its membership in the clusters.",
+    ]
+    explained = d["fit"]["explained"]
+    if explained is not None and explained <= 0:
+        sentences.append(
+            "As a whole, the patterns do not account for the variation in the data better than its mean does."
+        )
+    elif explained is not None:
+        sentences.append(
+            f"Together the patterns account for {percent(explained)} of the variation in the data"
+            f"{_from_to(d['sources'])}; the rest is taken as noise."
+        )
+    if d["n_sources"] > 1 and d["fit"]["noise"] == "source":
+        sentences.append(_noisiest(d))
+    crispness = d["memberships"]["crispness"]
+    if crispness:
+        sentences.append(
+            f"Memberships are {_crisp(crispness)}: {_part(crispness['clear'])} of the samples belong clearly to one "
+            f"cluster, {_part(crispness['mixed'])} are mixtures in which no cluster holds the majority."
+        )
+    if d["classes"]:
+        sentences.append(
+            f"The clusters, found without the labels, agree with {_part(d['classes']['accuracy'])} of them."
+        )
+    sentences.append(_stopped(d["fit"]))
+    return sentences
+
+
+def noise(d: Description) -> list[str]:
+    """Return what the noise levels mean."""
+    sources, kind = d["sources"], d["fit"]["noise"]
+    sigma = amount(sources[0]["sigma"])
+    about = f"about {sigma} in the units of the data (standard deviation of one value)"
+    if kind == "fixed":
+        return [f"The noise level was given, not inferred: {about}. Every sample counts the same."]
+    if d["n_sources"] == 1:
+        return [
+            f"There is one source. What the patterns leave unexplained is {about}.",
+            "If your samples come from several labs, machines or batches, name them as sources: each is then given a "
+            "noise level of its own, and the noisy ones count for less.",
+        ]
+    if kind == "shared":
+        return [f"The model was asked for one noise level for all sources: {about}. Every sample counts the same."]
+    first, last = sources[0], sources[-1]
+    sentences = [_noisiest(d)]
+    if last["weight"] is not None and last["weight"] < 0.8:
+        sentences.append(
+            f"A sample counts by its precision, one over the square of the noise: a sample of {last['name']} counts "
+            f"{amount(last['weight'], 2)} of one of {first['name']}, so all {last['n']:,} together weigh as much as "
+            f"{amount(last['worth'], 2)} of those."
+        )
+    if first["sigma"] < TOO_GOOD * sources[len(sources) // 2]["sigma"]:
+        sentences.append(
+            f"So little noise means that {first['name']} is rebuilt almost exactly. Where a source has hardly more "
+            "samples than there are patterns, that is memorising rather than finding: read its level with care."
+        )
+    sentences.append(
+        "Noise is all that the patterns cannot express, so it holds misfit as well as error of measurement."
+    )
+    return sentences
+
+
+def clusters(d: Description) -> list[str]:
+    """Return how the samples fall into clusters."""
+    shown = d["clusters"]
+    largest, used = shown[0], [cluster for cluster in shown if cluster["count"]]
+    sentences = [
+        f"The largest, cluster {largest['name']}, holds {percent(largest['share'])} of all memberships"
+        + (
+            f", the smallest in use, cluster {used[-1]['name']}, {percent(used[-1]['share'])}."
+            if len(used) > 1
+            else "."
+        )
+    ]
+    empty = len(shown) - len(used)
+    if empty:
+        sentences.append(
+            f"{plural(empty, 'cluster')} {'is' if empty == 1 else 'are'} no sample's largest membership: "
+            "it only adds to others, or is not needed."
+        )
+    sentences.append(
+        "Bars are sums of memberships, dots the samples for which the cluster is the largest one. A dot beyond its bar "
+        "marks a cluster that leads in many samples without filling them; a dot inside, one that is often second."
+    )
+    return sentences
+
+
+def mix(d: Description) -> list[str]:
+    """Return how much the sources differ in the clusters that their samples fall into."""
+    distance = [value or 0.0 for value in d["mix"]["distance"]]
+    most = max(range(len(distance)), key=distance.__getitem__)
+    if distance[most] < EVEN:
+        return [
+            "All sources have nearly the same mix of clusters: no cluster is peculiar to one source, "
+            "as it would be if sources differed in more than noise."
+        ]
+    name = d["sources"][most]["name"]
+    row = d["mix"]["shares"][most]
+    excess = [share - overall for share, overall in zip(row, d["mix"]["overall"], strict=True)]
+    k = max(range(len(excess)), key=excess.__getitem__)
+    return [
+        f"{_capital(name)} differs most: {percent(distance[most])} of its memberships would have to move to other "
+        f"clusters to give the mix of all samples. Cluster {d['clusters'][k]['name']} holds {percent(row[k])} of it, "
+        f"against {percent(d['mix']['overall'][k])} of all.",
+        "Where a cluster is found in one source only, ask whether it is a group of samples or an effect of the source.",
+    ]
+
+
+def basis(d: Description) -> list[str]:
+    """Return what the picture of the basis shows."""
+    shown = d["basis"]
+    if shown["kind"] == "images":
+        sentences = ["Each picture is one pattern: what a sample looks like that belongs to this cluster alone."]
+        if "difference" in shown:
+            sentences.append("The difference shows what sets it apart from the mean of all patterns, each by its size.")
+        return sentences
+    if shown["total"] > len(shown["features"]):
+        which = (
+            f"Of {shown['total']:,} features the {len(shown['features'])} are shown in which patterns stand out, "
+            "each pattern putting forward its own."
+        )
+    else:
+        which = "A row is a feature, a column the pattern of one cluster."
+    # A hint for those who do not know that there could be pictures.
+    side = math.isqrt(shown["total"])
+    hint = f"If the features are pixels, name their shape, such as {side} by {side}, to see the patterns as pictures."
+    square = not shown["named"] and side * side == shown["total"] and side >= 8
+    return [
+        which,
+        "The difference is from the mean of all patterns, each by its size: it shows what sets a cluster apart. "
+        + ("Features differ much in spread, so each has its own scale of colours." if shown["own_scale"] else ""),
+        *([hint] if square else []),
+    ]
+
+
+def memberships(d: Description) -> list[str]:
+    """Return how crisp the memberships are."""
+    found = d["memberships"]
+    crispness = found["crispness"]
+    if not crispness:
+        return []
+    return [
+        f"Memberships are {_crisp(crispness)}. In half of the samples the largest one is above "
+        f"{amount(found['median'], 2)}; it could be anything from {amount(1 / d['n_clusters'], 2)}, an even mixture "
+        "of all, to 1, one cluster alone.",
+        f"{_part(crispness['clear']).capitalize()} of the samples belong clearly to one cluster (0.9 or more), "
+        f"{_part(crispness['mostly'])} mostly (0.5 to 0.9), and {_part(crispness['mixed'])} are mixtures "
+        "without a majority.",
+    ]
+
+
+def classes(d: Description) -> list[str]:
+    """Return how well clusters and classes agree."""
+    found = d["classes"]
+    sentences = [
+        "The labels were not used in the fit. Each class is matched to one cluster, so that as many samples as "
+        f"possible agree: {percent(found['accuracy'])} of {found['n_labelled']:,} do.",
+        f"The adjusted Rand index is {found['ari']:.2f}, the normalised mutual information {found['nmi']:.2f}; "
+        "both are 1 for perfect agreement, and 0 stands for clusters that tell nothing about the classes.",
+    ]
+    pairs, rows, columns, counts = found["pairs"], found["rows"], found["columns"], found["counts"]
+    mistakes = [
+        (counts[i][j], i, j) for i in range(len(rows)) for j in range(len(columns)) if not (i == j and i < pairs)
+    ]
+    if mistakes and max(mistakes)[0]:
+        count, i, j = max(mistakes)
+        of = f"the cluster of {rows[j]}" if j < pairs else f"cluster {columns[j]}, which is matched to no class"
+        sentences.append(f"The largest disagreement: {plural(count, 'sample')} of class {rows[i]} in {of}.")
+    return sentences
+
+
+def convergence(d: Description) -> list[str]:
+    """Return how the fit went."""
+    found = d["convergence"]
+    sentences = [_stopped(d["fit"])]
+    if found["gain"] is None or found["gain"] <= 0:
+        return sentences
+    if found["total"] > 2:
+        sentences.append(
+            f"Half of the gain was made by iteration {found['half']:,}, nine tenths by iteration {found['most']:,}; "
+            f"the last iteration still added {_part(found['last'])} of it."
+        )
+    sentences.append(
+        "The objective, the negative log posterior, never rises. It serves to compare fits of the same data; "
+        "its value as such has no meaning."
+    )
+    return sentences
+
+
+def _noisiest(d: Description) -> str:
+    first, last = d["sources"][0], d["sources"][-1]
+    factor = last["sigma"] / first["sigma"] if first["sigma"] else None
+    if factor is not None and factor < 1.1:
+        return f"All sources are about equally noisy: their noise levels differ by a factor of {factor:.2f} at most."
+    by = f"{amount(factor, 2)} times" if factor is not None else "above"
+    return f"The noisiest source is {last['name']}: its noise is {by} that of {first['name']}, the quietest."
+
+
+def _stopped(fit: Description) -> str:
+    after = f"after {plural(fit['iterations'], 'iteration')}"
+    if fit["seconds"] is not None:
+        after += f", in {duration(fit['seconds'])}"
+    if fit["converged"] is None:
+        return f"The fit stopped {after}."
+    if fit["converged"]:
+        return f"The fit converged {after}."
+    return f"The fit did not converge: it was stopped {after}. Raise max_iter, or tol if this is good enough."
+
+
+def _crisp(crispness: dict[str, float]) -> str:
+    if crispness["clear"] >= CRISP:
+        return "crisp"
+    return "soft" if crispness["clear"] >= SOFT or crispness["mixed"] < 0.5 else "strongly mixed"
+
+
+def _part(share: float) -> str:
+    return (
+        "none" if share == 0 else "all" if share == 1 else percent(share).replace("<", "less than").replace(">", "over")
+    )
+
+
+def _from_to(sources: list[Description]) -> str:
+    """Return how unequally the sources are explained, if they are."""
+    known = [source for source in sources if source["explained"] is not None]
+    if len(known) < 2:
+        return ""
+    worst, *_, best = sorted(known, key=lambda source: source["explained"])
+    if best["explained"] - worst["explained"] < 0.1:
+        return ""
+    return f" ({percent(best['explained'])} in {best['name']}, {percent(worst['explained'])} in {worst['name']})"
+
+
+def _capital(name: str) -> str:
+    return name[:1].upper() + name[1:] if name.startswith("source ") else name

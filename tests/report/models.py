@@ -1,0 +1,102 @@
+"""Models to report on: one that was fitted, and ones of any shape that are made up in no time."""
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from dbmd import DBMD
+from dbmd.profile import Profile
+from dbmd.result import Iteration
+
+EVIL = "</script><script>alert('x')</script><!-- & \"<img src=x onerror=alert(1)>"
+
+
+def fitted_digits():
+    """Real digits, three sources of different noise, labels."""
+    X, digit = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 3, len(X))
+    X = X + rng.normal(size=X.shape) * np.array([1.0, 8.0, 30.0])[codes][:, None]
+    names = np.array(["clinic A", "clinic B", "field station"])
+    model = DBMD(10, random_state=0).fit(X, source=names[codes])
+    H = model.transform(X, source=names[codes])
+    profile = Profile.zero(3, 10, 10)
+    for c in range(3):
+        profile.count(H[codes == c], c, digit[codes == c])
+    model.profile_ = profile
+    model.fit_info_ = info(n_samples=len(X), classes=list(range(10)), explained_by_source=[0.7, 0.4, 0.1])
+    return model
+
+
+def made_up(
+    *, r=5, m=12, n=200, sources=("a", "b", "c"), classes=None, features=None, iterations=12, empty=0, seed=0, **details
+):
+    """Return a model that was never fitted but has all that a fit leaves behind; ``empty`` clusters have no samples."""
+    rng = np.random.default_rng(seed)
+    model = DBMD(r)
+    model.components_ = rng.normal(size=(r, m))
+    model.sources_ = np.array(sources)
+    model.noise_variance_ = rng.permutation(np.geomspace(0.01, 100.0, len(sources)))
+    weights = np.full(r, 0.3)
+    weights[r - empty :] = 1e-9
+    H = rng.dirichlet(weights[: r - empty], n) if r > empty else np.ones((n, 1))
+    H = np.pad(H, ((0, 0), (0, r - H.shape[1])))
+    codes = rng.integers(0, len(sources), n)
+    known = None if classes is None else rng.integers(0, len(classes), n)
+    model.profile_ = Profile.zero(len(sources), r, 0 if classes is None else len(classes))
+    for c in range(len(sources)):
+        rows = codes == c
+        model.profile_.count(H[rows], c, None if known is None else known[rows])
+    model.cluster_sizes_ = H.sum(axis=0)
+    objective = 1000.0 + 500.0 * 0.7 ** np.arange(iterations)
+    model.history_ = [Iteration(i + 1, float(f), 0.01, 1, 0, 0, 0, 0, 0.0, True) for i, f in enumerate(objective)]
+    model.n_iter_, model.objective_, model.n_features_in_ = iterations, float(objective[-1]), m
+    if features is not None:
+        model.feature_names_in_ = np.array(features, dtype=object)
+    model.fit_info_ = info(n_samples=n, classes=None if classes is None else list(classes), **details)
+    return model
+
+
+def info(**details):
+    return {
+        "seconds": 2.31,
+        "converged": True,
+        "seed": 0,
+        "dtype": "float64",
+        "explained": 0.41,
+        "data": {"paths": ["digits.parquet"], "source": "site", "label": "digit", "fingerprint": "9f2b6c0e5d1a"},
+        "command": "dbmd fit digits.parquet --components 10",
+        "versions": {"dbmd": "0.1.0", "numpy": "2.0.0"},
+        "created": "2025-06-03T10:12:45+00:00",
+    } | details
+
+
+def evil():
+    """Names that would take over a page that did not escape them."""
+    return made_up(
+        m=3,
+        sources=(EVIL, "b & c", "'d'"),
+        classes=(EVIL, "no"),
+        features=[EVIL, '"', "\u2028\ud800<"],
+        command=f"dbmd fit '{EVIL}\ud800'",
+        data={"paths": [EVIL], "source": EVIL, "label": EVIL, "fingerprint": EVIL},
+        versions={EVIL: EVIL},
+        created=EVIL,
+        dtype=EVIL,
+    )
+
+
+def large():
+    """More of everything than a page can show, with long names."""
+    long = "a name that goes on and on, " * 40
+    return made_up(
+        r=150,
+        m=20_000,
+        n=3000,
+        sources=[f"{long} {c}" for c in range(500)],
+        classes=[f"{long} {c}" for c in range(300)],
+        features=[f"{long} {j}" for j in range(20_000)],
+        iterations=5000,
+        explained_by_source=[0.5] * 500,
+        data={"paths": [f"{long} {c}" for c in range(1000)], "source": long, "label": long, "fingerprint": long},
+        command=long * 100,
+    )

@@ -1,0 +1,214 @@
+"""The page in a real browser: it draws, answers, fits a phone, and asks nobody for anything."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from report import models
+
+pytestmark = pytest.mark.browser
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+def chromium():
+    """Return the path of a Chromium. One that was asked for must be there; otherwise the tests are skipped, loudly."""
+    asked = os.environ.get("DBMD_CHROMIUM")
+    if asked:
+        assert shutil.which(asked), f"DBMD_CHROMIUM names {asked}, which cannot be run."
+        return shutil.which(asked)
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if not found:
+        pytest.skip(f"THE REPORT WAS NOT TESTED IN A BROWSER: none of {', '.join(NAMES)} found; set DBMD_CHROMIUM.")
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = chromium()
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="THE REPORT WAS NOT TESTED IN A BROWSER: pip install playwright"
+    )
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, digits):
+    """A folder, with a space and a # in its name, of pages of very different models."""
+    from dbmd.report.page import write
+
+    folder = tmp_path_factory.mktemp("the reports #1")
+    many = [f"Institute of Something, batch {c:02d} of the year 2024" for c in range(40)]
+    genes = [f"GENE{j:05d}" for j in range(2000)]
+    write(digits, folder / "digits.html")
+    write(digits, folder / "images.html", image_shape=(8, 8))
+    write(models.evil(), folder / "evil.html", title=models.EVIL)
+    write(models.made_up(r=60, m=2000, n=600, sources=many, features=genes), folder / "many.html")
+    write(models.made_up(r=2, m=2, n=9, sources=["a"], iterations=1), folder / "small.html")
+    write(models.made_up(r=3, m=48, classes=list("ab"), empty=1), folder / "colours.html", image_shape=(4, 4, 3))
+    return folder
+
+
+PAGES = ("digits", "images", "evil", "many", "small", "colours")
+
+
+@pytest.fixture
+def visit(browser, folder):
+    """Open a page; whatever the browser complains about, or asks of the network, fails the test."""
+    complaints, contexts = [], []
+
+    def opened(name, width=1280, scheme="light", touch=False):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=touch, reduced_motion="reduce"
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url}"))
+        page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on(
+            "request",
+            lambda request: None if request.url.startswith(("file:", "data:")) else complaints.append(request.url),
+        )
+        page.goto(Path(folder / f"{name}.html").as_uri())
+        assert page.evaluate("document.documentElement.dataset.ready") == "yes", complaints
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not complaints
+
+
+def charts(page):
+    found = page.locator("[data-chart]")
+    return [found.nth(i) for i in range(found.count())]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_chart_has_marks_and_nothing_is_wider_than_the_page(visit, name):
+    page = visit(name)
+    assert charts(page)
+    for chart in charts(page):
+        assert chart.locator("circle, rect, canvas").count() > 1
+        assert not page.evaluate("(host) => host.innerHTML.match(/NaN|undefined|Infinity/)", chart.element_handle())
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_on_a_phone_nothing_scrolls_sideways_and_text_can_be_read(visit, name):
+    page = visit(name, width=390)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    # Sizes and places as drawn, whatever the drawing is scaled by.
+    texts = page.evaluate("""() => [...document.querySelectorAll("svg text")].map((text) => {
+      const box = text.getBoundingClientRect(), scale = text.getScreenCTM().a;
+      return [parseFloat(getComputedStyle(text).fontSize) * scale, box.left, box.right, text.textContent];
+    })""")
+    assert len(texts) > 10
+    for size, left, right, text in texts:
+        assert size >= 9, text
+        assert left >= 0, text
+        assert right <= 390, text
+
+
+def test_names_of_rows_differ_even_when_cut(visit):
+    page = visit("many", width=390)
+    names = page.evaluate("""() => [...document.querySelectorAll('[data-chart="noise"] text[text-anchor="end"]')]
+      .map((text) => text.textContent).filter((text) => /\\d\\d/.test(text) && !/[.e]/.test(text))""")
+    assert len({name for name in names if "…" in name}) == 40
+
+
+@pytest.mark.parametrize("name", ["digits", "images", "many"])
+def test_charts_answer_to_pointer_and_keyboard(visit, name):
+    page = visit(name)
+    tip = page.locator("#tip")
+    for chart in charts(page):
+        chart.scroll_into_view_if_needed()
+        chart.locator("circle, rect, canvas").nth(1).hover(force=True)
+        assert tip.is_visible()
+        assert tip.inner_text().strip()
+        page.mouse.move(2, 2)
+        assert tip.is_hidden()
+
+        page.keyboard.press("Tab")  # so that what follows is seen as work of the keyboard
+        chart.focus()
+        assert tip.is_visible()
+        first = tip.inner_text()
+        for key in ("ArrowRight", "ArrowDown"):
+            page.keyboard.press(key)
+        assert tip.inner_text() != first
+        assert page.locator("#spoken").inner_text()
+        box = tip.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 1280
+        page.keyboard.press("Escape")
+        assert tip.is_hidden()
+
+
+def test_charts_answer_to_touch(visit):
+    page = visit("digits", width=390, touch=True)
+    mark = page.locator('[data-chart="noise"] circle').nth(1)
+    mark.scroll_into_view_if_needed()
+    mark.tap(force=True)
+    assert "clinic B" in page.locator("#tip").inner_text()
+    page.locator("h1").tap()
+    assert page.locator("#tip").is_hidden()
+
+
+def test_names_are_shown_as_they_are_and_not_run(visit):
+    page = visit("evil")
+    assert "<script>alert('x')</script>" in page.locator("h1").inner_text()
+    page.locator('[data-chart="features"] rect').first.hover(force=True)
+    assert "</script>" in page.locator("#tip").inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_theme_follows_the_system_and_switches(visit, scheme):
+    page = visit("digits", scheme=scheme)
+    background = "getComputedStyle(document.body).backgroundColor"
+    cell = "document.querySelector('[data-chart=\"classes\"] .cell').getAttribute('fill')"
+    before = page.evaluate(background), page.evaluate(cell)
+    lightness = sum(map(int, before[0].removeprefix("rgb(").removesuffix(")").split(",")))
+    assert (lightness > 384) == (scheme == "light")
+    page.locator("#theme").click()
+    after = page.evaluate(background), page.evaluate(cell)
+    assert after[0] != before[0]
+    assert after[1] != before[1]
+    page.reload()
+    assert page.evaluate(background) == after[0]
+
+
+def test_charts_are_drawn_again_for_a_new_width(visit):
+    page = visit("digits")
+    width = '+document.querySelector("[data-chart=sizes] svg").getAttribute("width")'
+    wide = page.evaluate(width)
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.wait_for_function(f"{width} < 390")
+    assert wide > 600
+
+
+@pytest.mark.parametrize("name", ["digits", "images"])
+def test_the_patterns_can_be_seen_in_another_way(visit, name):
+    page = visit(name)
+    chart = page.locator('[data-chart="features"], [data-chart="images"]')
+    before = chart.screenshot()
+    page.locator('[data-group="basis-view"] [aria-pressed="false"]').click()
+    assert chart.screenshot() != before
+
+
+def test_the_command_can_be_copied(visit):
+    page = visit("digits")
+    page.locator("[data-copy]").click()
+    page.wait_for_function("/Copied|Selected/.test(document.querySelector('[data-copy]').textContent)")
+
+
+def test_paper_is_white_even_from_a_dark_screen(visit):
+    page = visit("digits", scheme="dark")
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert len(page.pdf()) > 10_000
