@@ -5,17 +5,21 @@ from __future__ import annotations
 import click
 
 import dbmd
+from dbmd.cli._errors import FriendlyGroup
 from dbmd.cli.demo import demo
+from dbmd.cli.fit import fit
 from dbmd.cli.info import info
+from dbmd.cli.report import report
+from dbmd.cli.transform import transform
 
 __all__ = ["main"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=FriendlyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(dbmd.__version__, prog_name="dbmd")
 def main() -> None:
     """Distributed Bayesian matrix decomposition: soft clusters of samples from sources of different noise."""
 
 
-main.add_command(demo)
-main.add_command(info)
+for command in (demo, fit, transform, report, info):
+    main.add_command(command)

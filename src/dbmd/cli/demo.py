@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 
-NOISE_PUT_IN = (1.0, 8.0, 30.0)  # standard deviations; pixels go from 0 to 16
-SEED = 0
+NOISE_PUT_IN = {"lab A": 1.0, "lab B": 8.0, "lab C": 30.0}  # standard deviations; pixels go from 0 to 16
+SEED, STARTS = 0, 4
+IMAGE = (8, 8)
 
 
 @click.command()
@@ -19,58 +22,91 @@ SEED = 0
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("demo"),
     show_default=True,
-    help="Folder for the picture.",
+    help="Folder for the data, the model and the report.",
 )
-def demo(output: Path) -> None:
+@click.option("--open", "open_it", is_flag=True, help="Open the report in the browser.")
+def demo(output: Path, open_it: bool) -> None:
     """Fit 1,797 real handwritten digits that come from three sources, one clean, one noisy, one very noisy.
 
-    Needs no network and no file. Prints the noise levels found and the accuracy against k-means, and draws a picture.
+    \b
+    Examples:
+      dbmd demo
+      dbmd demo -o /tmp/demo --open
+
+    Needs no network and no file. Prints the noise levels found and the accuracy against k-means, and writes the data,
+    the model and a report to look at.
     """
     from sklearn.cluster import KMeans
-    from sklearn.datasets import load_digits
 
-    from dbmd import DBMD
+    from dbmd.dataset import open_data
+    from dbmd.estimator import DBMD
     from dbmd.metrics import clustering_accuracy
+    from dbmd.report.page import write
 
-    X, digit = load_digits(return_X_y=True)
-    rng = np.random.default_rng(SEED)
-    source = rng.integers(0, len(NOISE_PUT_IN), len(X))
-    X_noisy = X + rng.normal(size=X.shape) * np.array(NOISE_PUT_IN)[source][:, None]
-
+    output.mkdir(parents=True, exist_ok=True)
+    path = output / "digits.parquet"
+    X, digit, source = _digits()
+    _write(path, X, digit, source)
     click.echo(f"{len(X)} handwritten digits of {X.shape[1]} pixels, from three sources. No labels are used.")
     clock = time.perf_counter()
-    model = DBMD(n_components=10, n_init=4, random_state=SEED).fit(X_noisy, source=source)
+    data = open_data(path, source="source", label="digit")
+    model = DBMD(n_components=10, n_init=STARTS, random_state=SEED).fit(data)
     seconds = time.perf_counter() - clock
-    kmeans = KMeans(10, n_init=10, random_state=SEED).fit(X_noisy)
+    kmeans = KMeans(10, n_init=10, random_state=SEED).fit(X)
 
-    found = np.sqrt(model.noise_variance_)
-    everyone = np.ones(len(X), bool)
-    groups = {f"source {c}": source == c for c in model.sources_} | {"all": everyone}
+    found = dict(zip(model.sources_.tolist(), np.sqrt(model.noise_variance_), strict=True))
+    rows = {name: source == name for name in NOISE_PUT_IN} | {"all": np.ones(len(X), bool)}
     accuracy = {
-        name: tuple(clustering_accuracy(digit[rows], labels[rows]) for labels in (model.labels_, kmeans.labels_))
-        for name, rows in groups.items()
+        name: tuple(clustering_accuracy(digit[own], labels[own]) for labels in (model.labels_, kmeans.labels_))
+        for name, own in rows.items()
     }
-    click.echo(f"dbmd fitted {model.n_iter_} iterations (best of 4 starts) in {seconds:.1f} s.\n")
-    click.echo("             noise       noise       accuracy    accuracy")
-    click.echo("             put in      found       dbmd        k-means")
+    click.echo(f"dbmd fitted {model.n_iter_} iterations (best of {STARTS} starts) in {seconds:.1f} s.\n")
+    click.echo("               noise     noise     accuracy   accuracy")
+    click.echo("  source       put in    found     dbmd       k-means")
     for name, (ours, theirs) in accuracy.items():
-        levels = "-           -    "
-        if name != "all":
-            c = int(name.split()[1])
-            levels = f"{NOISE_PUT_IN[c]:<12.1f}{found[c]:<5.1f}"
-        click.echo(f"  {name:<11}{levels}       {ours:<12.2f}{theirs:.2f}")
+        levels = f"{NOISE_PUT_IN[name]:<10.1f}{found[name]:<10.1f}" if name in found else f"{'-':<10}{'-':<10}"
+        click.echo(f"  {name:<13}{levels}{ours:<11.2f}{theirs:.2f}")
     click.echo(
         "\nOne very noisy source spoils k-means for everyone. dbmd finds how noisy each source is, from the data"
         "\nalone, and lets it count accordingly. (What ten components cannot express, about 2.3 here, counts as noise.)"
     )
 
+    command = f"dbmd fit {shlex.quote(str(path))} -k 10 --source source --label digit --n-init {STARTS} -o my-model"
+    model.fit_info_["command"] = command + " --image-shape 8x8"
+    model.save(output / "model", overwrite=True)
+    page = write(model, output / "report.html", image_shape=IMAGE, title="Handwritten digits from three sources")
+    _draw(output / "demo.png", model, data, X, source, found, accuracy)
+    click.echo(f"\nLook at the report: {page}")
+    click.echo(f"The same from the data in a file: {command}")
+    if open_it:
+        click.launch(page.resolve().as_uri())
+
+
+def _digits() -> tuple[Any, Any, Any]:
+    """Return scikit-learn's digits with noise put in, shape (n, 64), what they are, and where they come from."""
+    from sklearn.datasets import load_digits
+
+    X, digit = load_digits(return_X_y=True)
+    rng = np.random.default_rng(SEED)
+    source = np.array(list(NOISE_PUT_IN))[rng.integers(0, len(NOISE_PUT_IN), len(X))]
+    X += rng.normal(size=X.shape) * np.array([NOISE_PUT_IN[name] for name in source])[:, None]
+    return X, digit, source
+
+
+def _write(path: Path, X: Any, digit: Any, source: Any) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    pixels = {f"row{i // 8}_column{i % 8}": X[:, i] for i in range(X.shape[1])}
+    parquet.write_table(pa.table({"source": source, "digit": digit, **pixels}), path)
+
+
+def _draw(path: Path, model: Any, data: Any, X: Any, source: Any, found: Any, accuracy: Any) -> None:
+    """Draw the picture of the README, where matplotlib is there."""
     try:
         from dbmd.report.demo import draw
-    except ModuleNotFoundError as error:
-        click.echo(f"\nNo picture: {error.name} is not installed. Install it with: pip install 'dbmd[report]'")
+    except ModuleNotFoundError:
         return
-    output.mkdir(parents=True, exist_ok=True)
-    path = output / "demo.png"
-    memberships = model.transform(X_noisy, source=source)
-    draw(X_noisy, model.inverse_transform(memberships), source, NOISE_PUT_IN, found, accuracy, path)
-    click.echo(f"\nThe picture is in {path}.")
+    names = list(NOISE_PUT_IN)
+    numbers = np.array([names.index(name) for name in source])
+    draw(X, model.inverse_transform(model.transform(data)), numbers, NOISE_PUT_IN, found, accuracy, path)

@@ -2,28 +2,67 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import click
 
 import dbmd
 from dbmd.registry import names
 
-PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "threadpoolctl", "pyarrow", "matplotlib")
+PACKAGES = {
+    "": ("numpy", "scipy", "scikit-learn", "numba", "threadpoolctl", "pyarrow", "jinja2", "click", "tqdm"),
+    "anndata": ("anndata", "h5py"),
+    "remote": ("fsspec",),
+    "report": ("matplotlib",),
+}
 
 
 @click.command()
-def info() -> None:
-    """Print versions, threads, and the solvers, engines and kernels found."""
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def info(as_json: bool) -> None:
+    """Print versions, threads, and the solvers, engines, kernels and formats found.
+
+    \b
+    Examples:
+      dbmd info
+      dbmd info --json
+    """
+    found = _found()
+    if as_json:
+        click.echo(json.dumps(found, indent=1))
+        return
+    click.echo(f"dbmd {found['dbmd']} on Python {found['python']}, {found['platform']}")
+    for kind in ("threads", "solvers", "engines", "kernels", "formats"):
+        value = found[kind]
+        click.echo(f"{kind:8} {', '.join(value) if isinstance(value, list) else value}")
+    for extra, packages in PACKAGES.items():
+        for package in packages:
+            told = found["packages"][package]
+            hint = f"not installed: pip install 'dbmd[{extra}]'" if extra else "not installed"
+            click.echo(f"  {package} {told or hint}")
+
+
+def _found() -> dict[str, Any]:
     from dbmd.engines.local import available_threads
 
-    click.echo(f"dbmd {dbmd.__version__} on Python {platform.python_version()}, {platform.platform()}")
-    click.echo(f"threads  {available_threads()}")
-    for kind in ("solvers", "engines", "kernels"):
-        click.echo(f"{kind:8} {', '.join(names(kind))}")
-    for package in PACKAGES:
-        try:
-            click.echo(f"  {package} {version(package)}")
-        except PackageNotFoundError:
-            click.echo(f"  {package} is not installed")
+    return {
+        "dbmd": dbmd.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "threads": available_threads(),
+        "solvers": list(names("solvers")),
+        "engines": list(names("engines")),
+        "kernels": list(names("kernels")),
+        "formats": list(names("data.formats")),
+        "packages": {package: _version(package) for packages in PACKAGES.values() for package in packages},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

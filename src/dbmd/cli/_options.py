@@ -1,0 +1,103 @@
+"""Options that several commands share, and their types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+class Size(click.ParamType):  # type: ignore[type-arg]
+    """A number of bytes: 500MB, 2GB."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number."""
+        if isinstance(value, int):
+            return value
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", value)
+        if not match or match[2].lower() not in UNITS:
+            self.fail(f"{value!r} is not a size. Write 500MB or 2GB.", param, ctx)
+        return int(float(match[1]) * UNITS[match[2].lower()])
+
+
+class Names(click.ParamType):  # type: ignore[type-arg]
+    """Names with commas between them."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """Return the names."""
+        if isinstance(value, tuple):
+            return value
+        return tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+class Shape(click.ParamType):  # type: ignore[type-arg]
+    """Sizes of an image: 28x28."""
+
+    name = "shape"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Return the sizes."""
+        if isinstance(value, tuple):
+            return value
+        sides = value.lower().replace("×", "x").split("x")  # noqa: RUF001, people do type it
+        if len(sides) not in (2, 3) or not all(side.isdecimal() and int(side) for side in sides):
+            self.fail(f"{value!r} is not a height and a width, such as 28x28 or 32x32x3.", param, ctx)
+        return tuple(int(side) for side in sides)
+
+
+class NumberOrName(click.ParamType):  # type: ignore[type-arg]
+    """A number, or one of some names."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+        self.name = "|".join((*names, "number"))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | float:
+        """Return the name or the number."""
+        if value in self.names or not isinstance(value, str):
+            return value
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor one of {', '.join(self.names)}.", param, ctx)
+
+
+def how_to_read(command: F) -> F:
+    """Add the options that say how files are read."""
+    for option in reversed(
+        (
+            click.option("--dtype", type=click.Choice(["float32", "float64"]), help="Type of numbers to compute with."),
+            click.option(
+                "--memory",
+                type=Size(),
+                default="512MB",
+                show_default=True,
+                help="Keep data up to this size in memory; what is larger is read from the files in every pass.",
+            ),
+            click.option("--header/--no-header", default=None, help="csv: whether line 1 has names.  [default: look]"),
+            click.option("--delimiter", help="csv: what stands between fields.  [default: look]"),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def how_to_talk(command: F) -> F:
+    """Add the options that say what is printed."""
+    for option in reversed(
+        (
+            click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors (and --json)."),
+            click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
+        )
+    ):
+        command = option(command)
+    return command

@@ -1,0 +1,160 @@
+"""Progress of a fit: a bar on a terminal, lines in a log."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import Any
+
+import click
+
+from dbmd.result import State
+
+SECONDS_BETWEEN_LINES = 2.0
+SECONDS_BETWEEN_FRAMES = 0.2
+
+
+class Progress:
+    """Shows each iteration: passes so far, objective, seconds left.
+
+    Parameters
+    ----------
+    quiet : bool
+        Show nothing.
+    max_iter : int
+        The largest number of iterations.
+    tol : float
+        The relative decrease at which a fit ends: what the time left is guessed by.
+    """
+
+    def __init__(self, *, quiet: bool, max_iter: int, tol: float) -> None:
+        self.quiet, self.max_iter, self.tol = quiet, max_iter, tol
+        self.decreases: list[float] = []
+        self.last: State | None = None
+        self.rows = self.rows_of_a_pass = 0
+        self.lock = threading.Lock()
+        self.told: State | None = None
+        self.told_at = -math.inf
+        self.numbers = ""
+        self.bar: Any = None
+
+    def __enter__(self) -> Progress:
+        if not self.quiet and sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self.bar = tqdm(
+                total=self.max_iter,
+                desc="reading",
+                unit=" passes",
+                bar_format="{desc}: {bar} {n_fmt}{unit}{postfix} [{elapsed}]",
+                dynamic_ncols=True,
+                file=sys.stderr,
+                leave=False,
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.bar is not None:
+            self.bar.close()
+        elif self.last is not None and self.last is not self.told:
+            self._line(self.last)
+
+    def read(self, rows: int) -> None:
+        """Show that rows were read; threads may call this at the same time."""
+        if self.bar is None:
+            return
+        with self.lock:
+            self.rows += rows
+            if time.monotonic() - self.told_at < SECONDS_BETWEEN_FRAMES:
+                return
+            self.told_at = time.monotonic()
+            part = self.rows / self.rows_of_a_pass % 1 if self.rows_of_a_pass else None
+            told = f"{self.rows:,} rows" if part is None else f"{self.numbers}{part:.0%} of a pass"
+            self.bar.set_postfix_str(told)
+
+    def begin(self, rows_of_a_pass: int) -> None:
+        """Show that the data are known, and the fit begins."""
+        self.rows, self.rows_of_a_pass = 0, rows_of_a_pass
+        if self.bar is not None:
+            self.bar.set_description_str("start", refresh=False)
+            self.bar.set_postfix_str("")
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        if self.bar is not None:
+            self.bar.write(text, file=sys.stderr)
+        elif not self.quiet:
+            click.echo(text, err=True)
+
+    def __call__(self, state: State) -> None:
+        """Show a state."""
+        if self.quiet:
+            return
+        before, self.last = self.last, state
+        if before is None or before.attempt != state.attempt:
+            self.decreases = []
+        elif before.objective is not None and state.objective is not None:
+            decrease = before.objective.value - state.objective.value
+            self.decreases.append(decrease / (state.objective.scale or 1.0))  # of data that are fitted exactly it is 0
+        if self.bar is not None:
+            self._move(state)
+        elif time.monotonic() - self.told_at >= SECONDS_BETWEEN_LINES:
+            self._line(state)
+
+    def _move(self, state: State) -> None:
+        left = self._left(state)
+        self.bar.n = len(state.history)
+        self.bar.total = self.max_iter if left is None else max(self.bar.n + left, 1)
+        self.bar.set_description_str(f"fit {state.attempt + 1}" if state.attempt else "fit", refresh=False)
+        told = self._numbers(state, left)
+        self.rows, self.numbers = 0, f"{told}, "
+        self.bar.set_postfix_str(told, refresh=False)
+        self.bar.refresh()
+
+    def _line(self, state: State) -> None:
+        start = f"start {state.attempt + 1}, " if state.attempt else ""
+        told = self._numbers(state, self._left(state))
+        click.echo(f"{start}iteration {len(state.history)}, {told}", err=True)
+        self.told, self.told_at = state, time.monotonic()
+
+    def _left(self, state: State) -> int | None:
+        return iterations_left(self.decreases, self.tol, self.max_iter - len(state.history))
+
+    def _numbers(self, state: State, left: int | None) -> str:
+        text = f"objective {state.history[-1].objective:.8g}"
+        if left is None or state.converged:
+            return text
+        recent = state.history[-5:]
+        return f"{text}, about {duration(left * sum(record.seconds for record in recent) / len(recent))} left"
+
+
+def iterations_left(decreases: list[float], tol: float, most: int) -> int | None:
+    """Guess how many iterations are left, from how fast the relative decrease of the objective falls to tol."""
+    recent = [d for d in decreases[-6:] if d > 0.0]
+    if len(recent) < 3:
+        return None
+    if tol <= 0.0:
+        return most
+    if recent[-1] <= tol:
+        return 0
+    rate = (math.log(recent[-1]) - math.log(recent[0])) / (len(recent) - 1)
+    if rate >= 0.0:
+        return most
+    return min(most, math.ceil((math.log(tol) - math.log(recent[-1])) / rate))
+
+
+def duration(seconds: float) -> str:
+    """Return a time for people: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,70 @@
+"""What a fit found: as data, and in words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from dbmd.cli._progress import duration
+from dbmd.metrics import agreement
+
+
+def summary(model: Any) -> dict[str, Any]:
+    """Return what a fitted model found, ready for JSON."""
+    info = model.fit_info_
+    counts = model.profile_.counts.sum(axis=0)
+    found = {
+        "n_samples": info["n_samples"],
+        "n_features": model.n_features_in_,
+        "n_components": len(model.components_),
+        "converged": info["converged"],
+        "n_iter": model.n_iter_,
+        "seconds": round(info["seconds"], 3),
+        "objective": model.objective_,
+        "explained": info["explained"],
+        "sources": [
+            {"name": name, "n": int(n), "noise": float(np.sqrt(variance)), "noise_variance": float(variance)}
+            for name, n, variance in zip(model.sources_.tolist(), model.profile_.n, model.noise_variance_, strict=True)
+        ],
+        "clusters": [
+            {"size": float(size), "samples": int(count)}
+            for size, count in zip(model.cluster_sizes_, counts, strict=True)
+        ],
+    }
+    if model.profile_.contingency.size:
+        found["labels"] = asdict(agreement(model.profile_.contingency))
+    return found
+
+
+def in_words(found: dict[str, Any]) -> str:
+    """Return a summary for people."""
+    ended = "converged" if found["converged"] else "did not converge"
+    lines = [
+        f"{ended.capitalize()} in {found['n_iter']} iterations, {duration(found['seconds'])}. "
+        f"Objective {found['objective']:.8g}; explains {found['explained']:.0%} of the variance.",
+    ]
+    if len(found["sources"]) > 1:
+        lines.append("")
+        lines.append("  source                    samples   noise (standard deviation)")
+        shown = sorted(found["sources"], key=lambda source: source["noise"])
+        for source in shown if len(shown) <= 12 else [*shown[:6], None, *shown[-5:]]:
+            if source is None:
+                lines.append(f"  ... {len(shown) - 11} more")
+            else:
+                lines.append(f"  {str(source['name'])[:24]:<24} {source['n']:>10,}   {source['noise']:.4g}")
+    else:
+        lines.append(f"Noise (standard deviation): {found['sources'][0]['noise']:.4g}.")
+    sizes = sorted((cluster["samples"] for cluster in found["clusters"]), reverse=True)
+    listed = ", ".join(f"{size:,}" for size in sizes[:12]) + (", ..." if len(sizes) > 12 else "")
+    lines.append(f"\nCluster sizes: {listed}.")
+    if "labels" in found:
+        scores = found["labels"]
+        lines.append(
+            f"Against the labels: accuracy {scores['accuracy']:.3f}, adjusted Rand index {scores['ari']:.3f}, "
+            f"normalised mutual information {scores['nmi']:.3f}."
+        )
+    lines.append(f"\nThe model is in {found['model']}." + (f" Look at {found['report']}." if found["report"] else ""))
+    lines.append(f"Memberships of every row: dbmd transform {found['model']} DATA -o memberships.parquet")
+    return "\n".join(lines)

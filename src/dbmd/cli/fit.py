@@ -1,0 +1,252 @@
+"""``dbmd fit``: from files to a model and a page to look at."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dbmd.cli._options import Names, NumberOrName, Shape, how_to_read, how_to_talk
+from dbmd.cli._progress import Progress
+from dbmd.cli._summary import in_words, summary
+from dbmd.config import Config
+from dbmd.registry import names
+from dbmd.storage import check_can_write, to_json
+
+DEFAULT = Config()
+# What may differ between a run and the one that resumes it: nothing that moves the result.
+FREE = ("engine", "n_nodes", "verbose", "warm_start")
+
+
+@click.command()
+@click.argument("data", nargs=-1, required=True)
+@click.option("-k", "--components", "n_components", type=int, required=True, help="Number of clusters.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Directory for the model.")
+@click.option("--source", help="Column that names the source of each row; @file: each file is a source.")
+@click.option("--label", help="Column with known classes: no feature, only compared with the clusters.")
+@click.option("--columns", type=Names(), help="Columns to take, with commas between them.  [default: all others]")
+@click.option("--drop", multiple=True, help="Column to leave out. May be given several times.")
+@click.option("--encode", multiple=True, help="Column of text to one-hot code. May be given several times.")
+@click.option("--solver", type=click.Choice(names("solvers")), default=DEFAULT.solver, show_default=True)
+@click.option(
+    "--noise",
+    type=NumberOrName("source", "shared"),
+    default=DEFAULT.noise,
+    show_default=True,
+    help="A noise level for each source, one for all, or a fixed variance.",
+)
+@click.option("--alpha", type=float, default=DEFAULT.alpha, show_default=True, help="Dirichlet concentration, >= 1.")
+@click.option("--lam", type=float, default=DEFAULT.lam, show_default=True, help="Sparsity of the basis, >= 0.")
+@click.option(
+    "--init", default=DEFAULT.init, show_default=True, help="k-means||, random, or an npy file of shape (k, features)."
+)
+@click.option("--n-init", type=int, default=DEFAULT.n_init, show_default=True, help="Starts; the best is kept.")
+@click.option("--max-iter", type=int, default=DEFAULT.max_iter, show_default=True)
+@click.option("--tol", type=float, default=DEFAULT.tol, show_default=True, help="Relative decrease at which to stop.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="One seed, one result.")
+@click.option("--solver-option", multiple=True, metavar="NAME=VALUE", help="rho, gamma, max_rounds, tol of the solver.")
+@click.option("--engine", type=click.Choice(names("engines")), default=DEFAULT.engine, show_default=True)
+@click.option("--nodes", "n_nodes", type=int, help="Number of nodes.  [default: one a file, at least one a thread]")
+@how_to_read
+@click.option("--overwrite", is_flag=True, help="Replace a model that is there; forget a checkpoint that is there.")
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint of a run that was stopped or killed.")
+@click.option(
+    "--checkpoint",
+    "every",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often to save the state, beside the model; also on Ctrl-C and SIGTERM.",
+)
+@click.option("--report/--no-report", "wants_report", default=True, help="Write report.html into the model.")
+@click.option("--image-shape", type=Shape(), help="Show components as images in the report: 28x28.")
+@how_to_talk
+def fit(
+    data: tuple[str, ...],
+    output: Path,
+    overwrite: bool,
+    resume: bool,
+    every: float,
+    wants_report: bool,
+    image_shape: tuple[int, ...] | None,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Fit DATA: csv, parquet, npy, npz (sparse) or h5ad; files, folders of files, or addresses (s3://, http://).
+
+    \b
+    Examples:
+      dbmd fit cells.h5ad -k 12 --source batch -o model
+      dbmd fit measurements/ -k 8 --source @file -o model
+      dbmd fit a.parquet b.parquet -k 10 --source lab --label kind --drop id -o model
+      dbmd fit images.npy -k 10 --image-shape 28x28 -o model
+      dbmd fit big.parquet -k 20 -o model --resume
+
+    Files larger than memory are read piece by piece. The model directory gets report.html, a page to look at; `dbmd
+    transform` gives the memberships of every row.
+    """
+    from dbmd.dataset import open_data
+    from dbmd.estimator import DBMD, load
+    from dbmd.persistence import OWNED
+    from dbmd.report.basis import check_image_shape
+
+    reading = ("source", "label", "columns", "drop", "encode", "dtype", "memory", "header", "delimiter")
+    read = {name: options.pop(name) for name in reading}
+    params = _parameters(**options)
+    Config(**params)  # wrong values are told at once, not after the data were read
+    model = DBMD(**params)
+    if not output.name:
+        raise click.BadParameter("name a directory for the model to be made.", param_hint="-o")
+    checkpoint_path = output.with_name(f"{output.name}.checkpoint")
+    page = output / "report.html"
+    if resume and not checkpoint_path.exists() and (output / "model.json").exists():
+        _say(f"{output} is finished: there is nothing to resume.", quiet)
+        if as_json:
+            _print_json(load(output), output, page if page.exists() else None)
+        return
+    check_can_write(output, overwrite=overwrite or resume, owned=OWNED)
+    if checkpoint_path.exists() and not (resume or overwrite):
+        raise FileExistsError(
+            f"{checkpoint_path} is there: the checkpoint of an earlier run. Go on with --resume, or start anew with "
+            "--overwrite."
+        )
+
+    output.parent.mkdir(parents=True, exist_ok=True)  # for the checkpoint too; what cannot be is told at once
+    if not os.access(output.parent, os.W_OK):
+        raise PermissionError(f"{output.parent}: there is no permission to write here.")
+    with (
+        _saves_when_stopped() as saves,
+        Progress(quiet=quiet, max_iter=params["max_iter"], tol=params["tol"]) as progress,
+        warnings.catch_warnings(record=True) as caught,
+    ):
+        warnings.simplefilter("always")
+        dataset = open_data(data, **read, on_rows=progress.read)
+        if wants_report:
+            check_image_shape(image_shape, dataset.shape[1])
+        progress.say(_about(dataset))
+        checkpoint = _checkpoint(checkpoint_path, params, dataset, every)
+        state = None
+        if resume and checkpoint_path.exists():
+            state = checkpoint.read()
+            progress.say(f"Going on after iteration {len(state.history)}.")
+        saves.append(checkpoint)
+        progress.begin(dataset.shape[0])
+
+        def on_iteration(now: Any) -> None:
+            checkpoint(now)  # first: what was shown can be saved
+            progress(now)
+
+        model.fit_data(dataset, resume=state, on_iteration=on_iteration)
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        _say(f"Note: {text}", quiet)
+
+    model.fit_info_["command"] = shlex.join(["dbmd", *sys.argv[1:]])
+    model.save(output, overwrite=overwrite or resume)
+    checkpoint.remove()
+    if wants_report:
+        from dbmd.report.page import write
+
+        write(model, page, image_shape=image_shape)
+    if as_json:
+        _print_json(model, output, page if wants_report else None)
+    elif not quiet:
+        click.echo(in_words(_found(model, output, page if wants_report else None)))
+
+
+def _found(model: Any, output: Path, page: Path | None) -> dict[str, Any]:
+    return summary(model) | {"model": str(output), "report": None if page is None else str(page)}
+
+
+def _print_json(model: Any, output: Path, page: Path | None) -> None:
+    click.echo(to_json(_found(model, output, page)).decode().rstrip())
+
+
+def _parameters(*, seed: int, solver_option: tuple[str, ...], init: str, **options: Any) -> dict[str, Any]:
+    """Return parameters of DBMD from options."""
+    options |= {"random_state": seed, "init": init}
+    if init.endswith(".npy"):
+        options["init"] = _start(init)
+    if solver_option:
+        pairs = [pair.partition("=") for pair in solver_option]
+        try:
+            options["solver_options"] = {
+                name: int(value) if value.isdigit() else float(value) for name, _, value in pairs
+            }
+        except ValueError:
+            raise click.BadParameter(f"{solver_option}: write NAME=VALUE, with a number.") from None
+    return options
+
+
+def _start(path: str) -> Any:
+    """Return the components to start from, of an npy file."""
+    import numpy as np
+
+    try:
+        with open(path, "rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except ValueError as error:
+        raise ValueError(f"{path}: cannot be read as an npy file of numbers ({error}).") from error
+
+
+def _about(dataset: Any) -> str:
+    n, m = dataset.shape
+    sources = f", {dataset.n_sources} sources" if dataset.n_sources > 1 else ""
+    return f"{n:,} samples of {m:,} features{sources}; {dataset.place}, {dataset.dtype}."
+
+
+def _checkpoint(path: Path, params: dict[str, Any], dataset: Any, every: float) -> Any:
+    from dbmd.algorithm import FRESH
+    from dbmd.checkpoint import Checkpoint
+    from dbmd.estimator import DBMD
+
+    identity = {name: value for name, value in DBMD(**params).get_params().items() if name not in FREE}
+    # The type first: the fingerprint depends on it.
+    identity |= {"dtype": dataset.dtype.name}
+    identity["data"] = [dataset.about["fingerprint"], *dataset.shape, dataset.feature_names]
+    period = FRESH if dataset.keeps_rows(params["n_components"]) else 1
+    return Checkpoint(path, identity, every, period)
+
+
+@contextmanager
+def _saves_when_stopped() -> Iterator[list[Any]]:
+    """On Ctrl-C and SIGTERM, write the checkpoint that was put into the list, if any, and end at once."""
+    saves: list[Any] = []
+
+    def stop(number: int, frame: Any) -> None:
+        for each in signals:
+            signal.signal(each, signal.SIG_IGN)  # do not let a second one spoil the saving
+        if saves and saves[0].write():
+            done = len(saves[0].state.history)
+            said = f"Stopped. The state after iteration {done} is in {saves[0].path}: go on with --resume."
+        else:
+            said = "Stopped before there was anything to save."
+        os.write(2, f"\n{said}\n".encode())
+        # Threads may be deep in a pass over the data, which would have to end first.
+        os._exit(128 + number)
+
+    # What is ignored from the start (nohup) stays ignored. Only the main thread has signals.
+    signals = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
+    if threading.current_thread() is not threading.main_thread():
+        signals = []
+    before = {each: signal.signal(each, stop) for each in signals}
+    try:
+        yield saves
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _say(text: str, quiet: bool) -> None:
+    if not quiet:
+        click.echo(text, err=True)

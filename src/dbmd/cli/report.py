@@ -1,0 +1,44 @@
+"""``dbmd report``: a page of a saved model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dbmd.cli._options import Shape
+
+
+@click.command()
+@click.argument("model", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The page.  [default: MODEL/report.html]"
+)
+@click.option(
+    "--image-shape",
+    type=Shape(),
+    metavar="HxW",
+    help="The features are pixels: show the patterns as pictures of this height and width, or HxWx3 in colours.",
+)
+@click.option("--title", help="Heading of the page.")
+@click.option("--open", "open_it", is_flag=True, help="Open the page in the browser.")
+def report(
+    model: Path, output: Path | None, image_shape: tuple[int, ...] | None, title: str | None, open_it: bool
+) -> None:
+    """Write a page about the model in the folder MODEL: what was found, in words and charts.
+
+    The page is one html file that needs no other file and no network: send it to anyone.
+
+    \b
+    Examples:
+      dbmd report digits-model
+      dbmd report digits-model --image-shape 8x8 --open
+      dbmd report digits-model -o digits.html --title "Digits from three clinics"
+    """
+    from dbmd.estimator import load
+    from dbmd.report.page import write
+
+    path = write(load(model), output or model / "report.html", image_shape=image_shape, title=title)
+    click.echo(f"The report is in {path}.")
+    if open_it:
+        click.launch(path.resolve().as_uri())

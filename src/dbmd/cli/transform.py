@@ -1,0 +1,177 @@
+"""``dbmd transform``: memberships of every row of files, in the order of the rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from dbmd.cli._options import Names, how_to_read, how_to_talk
+from dbmd.cli._progress import duration
+from dbmd.config import Config
+from dbmd.errors import DataError
+from dbmd.storage import remove_leftovers, temporary_name
+
+FORMATS = (".parquet", ".csv", ".npy")
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("data", nargs=-1, required=True)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File: parquet, csv or npy."
+)
+@click.option("--source", help="Column that names the source of each row.  [default: as in the fit, if it is there]")
+@click.option("--columns", type=Names(), help="Columns to take, with commas between them.  [default: as in the fit]")
+@click.option("--drop", multiple=True, help="Column to leave out. May be given several times.")
+@click.option("--keep", multiple=True, help="Column to copy into the output, an id say. May be given several times.")
+@how_to_read
+@click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
+@how_to_talk
+def transform(
+    model: Path,
+    data: tuple[str, ...],
+    output: Path,
+    source: str | None,
+    keep: tuple[str, ...],
+    columns: tuple[str, ...] | None,
+    drop: tuple[str, ...],
+    overwrite: bool,
+    quiet: bool,
+    as_json: bool,
+    **read: Any,
+) -> None:
+    """Find the memberships of every row of DATA in the clusters of a MODEL, and write them with the cluster.
+
+    \b
+    Examples:
+      dbmd transform model cells.h5ad -o memberships.parquet
+      dbmd transform model new/*.csv --keep id -o memberships.csv
+      dbmd transform model images.npy -o H.npy
+
+    The output has a row for each row of DATA, in order: cluster (the largest membership), dbmd0, dbmd1, ... (which sum
+    to one). An npy file has the memberships alone. DATA may be of any size; it is never held as a whole.
+    """
+    from dbmd.dataset import open_data
+    from dbmd.engines.local import available_threads
+    from dbmd.estimator import load
+    from dbmd.project import project
+
+    if output.suffix not in FORMATS:
+        raise click.BadParameter(f"{output} must end in one of {', '.join(FORMATS)}.", param_hint="-o")
+    if output.exists() and not overwrite:
+        raise FileExistsError(f"{output} is there. Choose another name, or allow it to be overwritten (--overwrite).")
+    if not output.parent.is_dir():
+        raise FileNotFoundError(f"{output.parent}: no such folder to write {output.name} to.")
+    if keep and output.suffix == ".npy":
+        raise click.BadParameter("an npy file holds memberships alone: write parquet or csv.", param_hint="--keep")
+    clock = time.perf_counter()
+    fitted = load(model)
+    prior = Config(**fitted.get_params()).prior
+    taken = {"cluster", *fitted.get_feature_names_out()}.intersection(keep)
+    if taken:
+        raise click.BadParameter(f"the output has a column {min(taken)!r} of its own.", param_hint="--keep")
+    about = fitted.fit_info_.get("data") or {}
+    read |= {name: about.get(name) for name in ("header", "delimiter") if read[name] is None}
+    chosen = _as_in_the_fit(
+        fitted, data, needs_source=bool(prior.any()), header=read["header"], delimiter=read["delimiter"]
+    )
+    chosen |= {k: v for k, v in {"source": source, "columns": columns, "drop": drop}.items() if v}
+    dataset = open_data(data, keep=keep, **chosen, **read)
+    if dataset.shape[1] != fitted.n_features_in_:
+        raise DataError(
+            f"{data[0]}: has {dataset.shape[1]} features where the model has {fitted.n_features_in_}. "
+            "Say which to take with --columns or --drop."
+        )
+    block = dataset.make_nodes(1)[0].block
+    pieces = project(
+        block,
+        fitted.components_.T.astype(float),
+        sigma2=fitted.noise_levels(dataset),
+        prior=prior,
+        n_threads=available_threads(),
+    )
+    _write(output, _shown(pieces, dataset.shape[0], quiet), fitted, dataset.shape[0])
+    seconds = time.perf_counter() - clock
+    if as_json:
+        told = {"output": str(output), "n_samples": dataset.shape[0], "seconds": round(seconds, 3)}
+        click.echo(json.dumps(told, indent=1))
+    elif not quiet:
+        click.echo(f"{dataset.shape[0]:,} rows in {duration(seconds)}: {output}.")
+
+
+def _as_in_the_fit(fitted: Any, paths: tuple[str, ...], *, needs_source: bool, **hints: Any) -> dict[str, Any]:
+    """Return what the columns mean, as the model knows it."""
+    from dbmd.data.files import open_all
+    from dbmd.data.recipe import EACH_FILE
+
+    about = fitted.fit_info_.get("data") or {}
+    there = open_all(paths, **hints)[0]
+    chosen: dict[str, Any] = {}
+    names = list(getattr(fitted, "feature_names_in_", ()))
+    unnamed = list(there.columns) == [str(i) for i in range(len(there.columns))]
+    if names and not (unnamed and len(there.columns) == len(names)):
+        encode = about.get("encode") or {}
+        hot = {f"{name}={value}" for name, values in encode.items() for value in values}
+        chosen = {"columns": [name for name in names if name not in hot], "encode": encode}
+    source = about.get("source")
+    if needs_source and source not in (None, EACH_FILE) and source in (*there.columns, *there.annotations):
+        chosen["source"] = source
+    return chosen
+
+
+def _shown(pieces: Iterable[Any], n: int, quiet: bool) -> Iterable[Any]:
+    """Show progress while pieces pass by."""
+    from tqdm import tqdm
+
+    with tqdm(total=n, unit=" rows", unit_scale=True, disable=True if quiet else None, leave=False) as bar:
+        for window, Ht in pieces:
+            yield window, Ht
+            bar.update(len(Ht))
+
+
+def _write(path: Path, pieces: Iterable[Any], fitted: Any, n: int) -> None:
+    """Write pieces under a temporary name, and rename it when all are there."""
+    remove_leftovers(path)
+    temporary = temporary_name(path)
+    try:
+        if path.suffix == ".npy":
+            _write_npy(temporary, pieces, (n, len(fitted.components_)))
+        else:
+            _write_table(temporary, pieces, fitted.get_feature_names_out(), path.suffix)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write_npy(path: Path, pieces: Iterable[Any], shape: tuple[int, int]) -> None:
+    with open(path, "wb") as file:
+        for i, (_, Ht) in enumerate(pieces):
+            if not i:
+                header = {"descr": np.lib.format.dtype_to_descr(Ht.dtype), "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, header)
+            file.write(np.ascontiguousarray(Ht).data)
+
+
+def _write_table(path: Path, pieces: Iterable[Any], names: Iterable[str], suffix: str) -> None:
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    writer = None
+    try:
+        for window, Ht in pieces:
+            columns = {**window.extra, "cluster": Ht.argmax(axis=1).astype(np.int32)}
+            columns |= {str(name): np.ascontiguousarray(Ht[:, k]) for k, name in enumerate(names)}
+            table = pa.table(columns)
+            if writer is None:
+                writer = (parquet.ParquetWriter if suffix == ".parquet" else csv.CSVWriter)(path, table.schema)
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()

@@ -1,0 +1,169 @@
+"""Progress: a bar on a terminal, lines in a log, nothing if that is asked for."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import termios
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cli.running import run, samples, write_parquet
+from dbmd.cli import _progress
+from dbmd.cli._progress import Progress, duration, iterations_left
+from dbmd.model.objective import Objective
+from dbmd.result import Iteration, State
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    X, source = samples(150)
+    return write_parquet(tmp_path_factory.mktemp("progress") / "data.parquet", X, lab=source)
+
+
+def fit(data, out, *options):
+    return ("fit", data, "-k", "3", "--source", "lab", "--no-report", "-o", out / "model", "--overwrite", *options)
+
+
+# -- what a command prints -----------------------------------------------------------------------------------------
+
+
+def test_a_log_has_plain_lines_about_data_iterations_and_notes_and_stdout_the_summary(data, tmp_path):
+    result = run(*fit(data, tmp_path, "--max-iter", "5", "--tol", "0"))
+    about, *lines, note = result.stderr.splitlines()
+    assert about == "150 samples of 4 features, 3 sources; in memory, float64."
+    assert all(re.match(r"iteration \d+, objective -?[\d.]+", line) for line in lines)
+    assert lines[0].startswith("iteration 1,")
+    assert lines[-1].startswith("iteration 5,")
+    assert note.startswith("Note: DBMD did not converge in 5 iterations")
+    assert "\r" not in result.stderr
+    assert "\x1b" not in result.stderr
+    assert result.stdout.startswith("Did not converge in 5 iterations")
+
+
+def test_quiet_prints_nothing_at_all(data, tmp_path):
+    result = run(*fit(data, tmp_path, "--max-iter", "5", "--tol", "0", "--quiet"))
+    assert result.stdout == result.stderr == ""
+
+
+@pytest.mark.parametrize("options", [(), ("--quiet",)], ids=["", "quiet"])
+def test_json_is_one_document_on_stdout(options, data, tmp_path):
+    result = run(*fit(data, tmp_path, "--json", *options))
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    found = json.loads(result.stdout, parse_constant=refuse)
+    assert found["n_samples"] == 150
+    assert [source["name"] for source in found["sources"]] == ["berlin", "lima", "oslo"]
+    assert sum(cluster["samples"] for cluster in found["clusters"]) == 150
+    assert (result.stderr == "") == bool(options)
+
+
+def test_a_terminal_gets_a_bar_that_is_gone_at_the_end(data, tmp_path):
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 100))
+    command = [sys.executable, "-m", "dbmd", *map(str, fit(data, tmp_path, "--tol", "0", "--max-iter", "40"))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, text=True) as running:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                more = os.read(ours, 4096)
+            except OSError:  # Linux says so when the other side is closed
+                break
+            if not more:
+                break
+            shown += more
+        out = running.stdout.read()
+    os.close(ours)
+    shown = shown.decode()
+    assert running.returncode == 0
+    assert out.startswith("Did not converge in 40 iterations")
+    bars = [part for part in shown.split("\r") if "passes" in part]
+    assert any(re.search(r"fit: .* \d+ passes, objective -?[\d.]+(, about [\d.]+ s left)? \[", bar) for bar in bars)
+    assert not re.search(r"^iteration", shown, re.MULTILINE)
+    after = shown[shown.rindex("passes") :]
+    assert "\r" in after  # the bar is wiped out before notes follow
+    assert "Note: " in after
+
+
+# -- its parts -----------------------------------------------------------------------------------------------------
+
+
+def states(*starts):
+    """Yield the states of fits that take so many iterations each, and then converge."""
+    for attempt, n in enumerate(starts):
+        history = ()
+        for k in range(1, n + 1):
+            history += (Iteration(k, 100.0 / k, 0.01, 1, 1, 1, 1, 1, 0.0, True),)
+            yield State(
+                np.zeros((1, 1)),
+                np.ones(1),
+                np.zeros(1),
+                0.0,
+                Objective(100.0 / k, 100.0),
+                history,
+                converged=k == n,
+                attempt=attempt,
+            )
+
+
+def test_every_start_is_logged_and_the_last_iteration_always(capsys, monkeypatch):
+    monkeypatch.setattr(_progress, "SECONDS_BETWEEN_LINES", 0.0)
+    with Progress(quiet=False, max_iter=10, tol=1e-3) as progress:
+        for state in states(3, 2):
+            progress(state)
+    lines = [line.split(", objective")[0] for line in capsys.readouterr().err.splitlines()]
+    assert lines == ["iteration 1", "iteration 2", "iteration 3", "start 2, iteration 1", "start 2, iteration 2"]
+
+
+def test_lines_are_seconds_apart_but_the_last_is_there(capsys):
+    with Progress(quiet=False, max_iter=100, tol=1e-3) as progress:
+        for state in states(50):
+            progress(state)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(",")[0] for line in lines] == ["iteration 1", "iteration 50"]
+
+
+def test_a_fit_that_stops_before_its_first_iteration_logs_nothing(capsys):
+    with Progress(quiet=False, max_iter=100, tol=1e-3):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_data_that_are_fitted_exactly_have_no_scale_to_divide_by(capsys):
+    with Progress(quiet=False, max_iter=10, tol=1e-3) as progress:
+        for state in states(5):
+            progress(replace(state, objective=Objective(1.0, 0.0)))
+    assert capsys.readouterr().err.splitlines()[-1].startswith("iteration 5")
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.9])
+def test_the_iterations_left_are_right_for_a_geometric_decrease(rate):
+    decreases = [rate**k for k in range(20)]
+    left = iterations_left(decreases, 1e-6, 10_000)
+    assert rate ** (19 + left) <= 1e-6 * 1.0001
+    assert rate ** (19 + left - 1) > 1e-6 * 0.9999
+
+
+def test_the_iterations_left_are_never_more_than_there_may_be():
+    assert iterations_left([1.0, 1.0], 1e-3, 7) is None  # too early to say
+    assert iterations_left([1.0, 1.0, 1.0], 1e-3, 7) == 7  # it does not fall
+    assert iterations_left([1.0, 2.0, 3.0], 1e-3, 7) == 7
+    assert iterations_left([1.0, 0.99, 0.98], 1e-3, 7) == 7
+    assert iterations_left([1.0, 0.5, 0.1], 0.0, 7) == 7
+    assert iterations_left([1.0, 0.5, 0.1], 0.2, 7) == 0
+    assert iterations_left([1.0, -1.0, 0.5, 0.0], 0.2, 7) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.04, "0.0 s"), (9.94, "9.9 s"), (12.4, "12 s"), (119.4, "119 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")],
+)
+def test_times_are_for_people(seconds, text):
+    assert duration(seconds) == text

@@ -1,0 +1,400 @@
+"""A fit that is stopped or killed goes on with --resume, and ends where one that ran through ends."""
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dbmd
+from cli.running import process, refused, run, samples, wait_for, write_parquet
+from dbmd.algorithm import FRESH
+from dbmd.checkpoint import Checkpoint
+from dbmd.storage import from_npz
+
+
+class Killed(Exception):
+    """As if the process had ended here."""
+
+
+@pytest.fixture
+def kill_after(monkeypatch):
+    """Return a function that makes fits end right after so many iterations were seen in all."""
+    note = Checkpoint.__call__
+
+    def set_limit(iterations):
+        left = iterations
+
+        def call(self, state):
+            nonlocal left
+            note(self, state)
+            left -= 1
+            if left == 0:
+                raise Killed
+
+        monkeypatch.setattr(Checkpoint, "__call__", call)
+
+    return set_limit
+
+
+def checkpoint_of(model):
+    return model.with_name(f"{model.name}.checkpoint")
+
+
+def assert_same_model(mine, other):
+    mine, other = dbmd.load(mine), dbmd.load(other)
+    np.testing.assert_array_equal(mine.components_, other.components_)
+    np.testing.assert_array_equal(mine.noise_variance_, other.noise_variance_)
+    assert mine.components_.dtype == other.components_.dtype
+    assert mine.objective_ == other.objective_
+    assert [record.objective for record in mine.history_] == [record.objective for record in other.history_]
+    assert mine.n_iter_ == other.n_iter_
+    assert mine.fit_info_["converged"] == other.fit_info_["converged"]
+    for name, array in vars(mine.profile_).items():
+        np.testing.assert_array_equal(array, vars(other.profile_)[name])
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Files of three sources."""
+    folder = tmp_path_factory.mktemp("data")
+    for dtype in ("float32", "float64"):
+        X, source = samples(600, m=6, r=4, dtype=dtype)
+        write_parquet(folder / f"{dtype}.parquet", X, lab=source)
+    return folder
+
+
+FITS = {
+    "one source": ("float64.parquet", "--drop", "lab"),
+    "float32": ("float32.parquet", "--source", "lab"),
+    "a prior, and two starts": ("float64.parquet", "--source", "lab", "--alpha", "1.5", "--n-init", "2"),
+    "a prior, two starts, float32": ("float32.parquet", "--source", "lab", "--alpha", "2", "--n-init", "2"),
+    "streamed": ("float64.parquet", "--source", "lab", "--memory", "0"),
+    "sparse": ("float64.parquet", "--source", "lab", "--lam", "5"),
+    "over the nodes": ("float64.parquet", "--source", "lab", "--solver", "agd", "--nodes", "3"),
+    "one noise": ("float64.parquet", "--source", "lab", "--noise", "shared", "--init", "random"),
+}
+
+
+def command(data, name, *options):
+    file, *rest = FITS[name]
+    return ("fit", data / file, "-k", "4", "--tol", "1e-5", "--max-iter", "47", "--no-report", "-q", *rest, *options)
+
+
+def reached(model):
+    """Return how many iterations of the first start a checkpoint holds."""
+    path = checkpoint_of(model)
+    if not path.exists():
+        return 0
+    state = json.loads(str(from_npz(path)["record"]))["state"]
+    return len(state["history"]) if state["attempt"] == 0 else -(10**6)  # there are more starts to come
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_wherever_a_fit_ended_it_goes_on_to_the_same_end(name, data, tmp_path, kill_after):
+    whole = json.loads(run(*command(data, name, "-o", tmp_path / "whole", "--json")).stdout)
+    assert whole["n_iter"] > FRESH
+    model = tmp_path / "model"
+    fit = command(data, name, "-o", model, "--checkpoint", "0", "--resume")
+    for iterations in (3, 14, 17, 25):  # of each run: before there is anything, and not at round numbers
+        if iterations < whole["n_iter"] - reached(model):
+            kill_after(iterations)
+            run(*fit, code=1)
+            assert not model.exists()
+    assert checkpoint_of(model).exists()
+    kill_after(10**6)
+    run(*fit)
+    assert_same_model(model, tmp_path / "whole")
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["model", "whole"]
+
+
+def test_seconds_before_the_stop_count(data, tmp_path, kill_after):
+    fit = command(data, "one source", "-o", tmp_path / "model", "--checkpoint", "0")
+    kill_after(25)
+    run(*fit, code=1)
+    kill_after(10**6)
+    run(*fit, "--resume")
+    model = dbmd.load(tmp_path / "model")
+    assert model.fit_info_["seconds"] >= sum(record.seconds for record in model.history_[: 2 * FRESH])
+
+
+# -- what is refused -----------------------------------------------------------------------------------------------
+
+BASE = ("-k", "4", "--source", "lab", "--tol", "1e-5", "--max-iter", "47", "--no-report", "--dtype", "float64", "-q")
+
+
+@pytest.fixture
+def stopped(data, tmp_path, kill_after):
+    """A folder with data and the checkpoint of a fit of them."""
+    X, source = samples(600, m=6, r=4)
+    write_parquet(tmp_path / "data.parquet", X, lab=source)
+    kill_after(15)
+    run("fit", tmp_path / "data.parquet", *BASE, "--checkpoint", "0", "-o", tmp_path / "model", code=1)
+    kill_after(10**6)
+    assert checkpoint_of(tmp_path / "model").exists()
+    return tmp_path
+
+
+def resume(stopped, *options, data="data.parquet"):
+    return ("fit", stopped / data, *BASE, "-o", stopped / "model", "--resume", *options)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["-k", "5"], "n_components was 4 and is 5"),
+        (["--alpha", "1.5"], "alpha was 1.0 and is 1.5"),
+        (["--lam", "0.5"], "lam was 0.0 and is 0.5"),
+        (["--solver", "agd"], "solver was exact and is agd"),
+        (["--noise", "shared"], "noise was source and is shared"),
+        (["--noise", "1"], "noise was source and is 1.0"),
+        (["--seed", "1"], "random_state was 0 and is 1"),
+        (["--tol", "1e-6"], "tol was 1e-05 and is 1e-06"),
+        (["--max-iter", "48"], "max_iter was 47 and is 48"),
+        (["--init", "random"], "init was k-means|| and is random"),
+        (["--n-init", "2"], "n_init was 1 and is 2"),
+        (["--solver-option", "tol=1e-9"], "solver_options was None and is"),
+        (["--dtype", "float32"], "dtype was float64 and is float32"),
+        (["--drop", "x5"], "the data are not the same"),
+        (["--columns", "x1,x0,x2,x3,x4,x5"], "the data are not the same"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_another_parameter_is_refused_by_name(options, told, stopped):
+    sentence = refused(*resume(stopped, *options))
+    assert told in sentence
+    assert "model.checkpoint" in sentence
+    assert "--overwrite" in sentence
+    assert not (stopped / "model").exists()
+    run(*resume(stopped))  # the checkpoint is still good
+
+
+def one_entry(X, source):
+    X[17, 3] += 1e-9
+    return X, source
+
+
+def one_source(X, source):
+    source[5], source[6] = source[6], source[5]
+    return X, source
+
+
+def one_column_more(X, source):
+    return np.column_stack([X, X[:, 0]]), source
+
+
+def one_row_more(X, source):
+    return np.vstack([X, X[:1]]), np.append(source, source[0])
+
+
+def two_columns_swapped(X, source):
+    return X[:, [1, 0, 2, 3, 4, 5]], source
+
+
+@pytest.mark.parametrize("change", [one_entry, one_source, one_column_more, one_row_more, two_columns_swapped])
+def test_other_data_are_refused(change, stopped):
+    X, source = change(*samples(600, m=6, r=4))
+    write_parquet(stopped / "other.parquet", X, lab=source)
+    assert "the data are not the same" in refused(*resume(stopped, data="other.parquet"))
+
+
+def test_a_start_that_is_an_array_is_compared_but_not_printed(data, tmp_path, kill_after):
+    X, _ = samples(600, m=6, r=4)
+    np.save(tmp_path / "start.npy", X[:4])
+    fit = command(data, "one source", "-o", tmp_path / "model", "--checkpoint", "0", "--init", tmp_path / "start.npy")
+    kill_after(15)
+    run(*fit, code=1)
+    kill_after(10**6)
+    np.save(tmp_path / "start.npy", X[1:5])
+    sentence = refused(*fit, "--resume")
+    assert "init" in sentence
+    assert len(sentence) < 300
+    np.save(tmp_path / "start.npy", X[:4])
+    run(*fit, "--resume")
+
+
+@pytest.mark.parametrize("options", [("--nodes", "5"), ("--memory", "0"), ("--label", "kind"), ("--checkpoint", "9")])
+def test_what_does_not_move_the_result_may_differ_and_files_may_have_moved(options, stopped):
+    X, source = samples(600, m=6, r=4)
+    (stopped / "data.parquet").unlink()
+    extra = {"kind": np.arange(600) % 2} if "kind" in options else {}
+    write_parquet(stopped / "moved.parquet", X, lab=source, **extra)
+    run("fit", stopped / "moved.parquet", *BASE, *options, "-o", stopped / "whole")
+    assert run(*resume(stopped, *options, data="moved.parquet")).stderr == ""
+    mine, whole = dbmd.load(stopped / "model"), dbmd.load(stopped / "whole")
+    np.testing.assert_allclose(mine.components_, whole.components_, rtol=1e-6)
+    # Where memberships are not kept, they are found from nothing in every pass: as well, but not to the last digits.
+    np.testing.assert_allclose(mine.objective_, whole.objective_, rtol=1e-8 if "--memory" in options else 1e-10)
+    assert mine.n_iter_ == whole.n_iter_
+    assert not checkpoint_of(stopped / "model").exists()
+
+
+# -- the life of a checkpoint --------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_is_not_forgotten_unless_told_to(stopped):
+    checkpoint = checkpoint_of(stopped / "model")
+    before = checkpoint.read_bytes()
+    fit = ("fit", stopped / "data.parquet", *BASE, "-o", stopped / "model")
+    sentence = refused(*fit)
+    assert "--resume" in sentence
+    assert "--overwrite" in sentence
+    assert checkpoint.read_bytes() == before
+    run(*fit, "--overwrite")
+    assert not checkpoint.exists()
+
+
+def test_without_a_checkpoint_resume_starts_from_scratch(data, tmp_path):
+    run(*command(data, "one source", "-o", tmp_path / "whole"))
+    run(*command(data, "one source", "-o", tmp_path / "model", "--resume"))
+    assert_same_model(tmp_path / "model", tmp_path / "whole")
+
+
+def test_a_finished_fit_says_so(data, tmp_path):
+    fit = [*command(data, "one source", "-o", tmp_path / "model")]
+    found = json.loads(run(*fit, "--json").stdout)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
+    fit.remove("-q")
+    result = run(*fit, "--resume")
+    assert result.stdout == ""
+    assert "finished" in result.stderr
+    assert run(*fit, "--resume", "-q").output == ""
+    assert json.loads(run(*fit, "--resume", "--json").stdout) == found
+    assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()} == before
+
+
+def test_a_run_that_overwrites_and_is_killed_leaves_the_old_model_and_can_go_on(stopped, kill_after):
+    run(*resume(stopped))
+    fit = ("fit", stopped / "data.parquet", *BASE, "-o", stopped / "model", "--checkpoint", "0", "--seed", "3")
+    kill_after(15)
+    run(*fit, "--overwrite", code=1)
+    assert dbmd.load(stopped / "model").random_state == 0
+    kill_after(10**6)
+    run(*fit, "--resume")
+    assert dbmd.load(stopped / "model").random_state == 3
+    assert not checkpoint_of(stopped / "model").exists()
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.99])
+def test_a_truncated_checkpoint_is_an_error_and_stays(part, stopped):
+    checkpoint = checkpoint_of(stopped / "model")
+    content = checkpoint.read_bytes()
+    checkpoint.write_bytes(content[: int(part * len(content))])
+    assert "model.checkpoint cannot be read" in refused(*resume(stopped))
+    assert checkpoint.exists()
+
+
+def test_a_checkpoint_that_is_none_is_an_error(stopped):
+    checkpoint = checkpoint_of(stopped / "model")
+    for content in (b"text", (stopped / "data.parquet").read_bytes()):
+        checkpoint.write_bytes(content)
+        assert "model.checkpoint cannot be read" in refused(*resume(stopped))
+    with open(checkpoint, "wb") as file:
+        np.savez(file, other=np.zeros(3))
+    assert "is not a checkpoint" in refused(*resume(stopped))
+
+
+def test_progress_says_where_it_goes_on(stopped):
+    fit = [argument for argument in resume(stopped) if argument != "-q"]
+    assert f"Going on after iteration {FRESH}." in run(*fit).stderr
+
+
+def test_a_checkpoint_can_be_written_beside_a_model_in_a_new_folder(data, tmp_path, kill_after):
+    model = tmp_path / "new" / "model"
+    kill_after(15)
+    run(*command(data, "one source", "-o", model, "--checkpoint", "0"), code=1)
+    assert checkpoint_of(model).exists()
+
+
+# -- processes -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory):
+    """Data and options whose fit takes long enough to be killed several times."""
+    folder = tmp_path_factory.mktemp("long")
+    for dtype in ("float32", "float64"):
+        X, source = samples(2000, m=8, r=4, dtype=dtype)
+        write_parquet(folder / f"{dtype}.parquet", X, lab=source)
+    return folder
+
+
+LONG = ("-k", "4", "--source", "lab", "--alpha", "1.5", "--tol", "0", "--no-report")
+
+
+@pytest.mark.parametrize(
+    ("file", "options"),
+    [
+        ("float64.parquet", ("--n-init", "2", "--max-iter", "100")),
+        ("float32.parquet", ("--n-init", "2", "--max-iter", "100")),
+        ("float64.parquet", ("--memory", "0", "--max-iter", "100")),
+    ],
+    ids=["float64", "float32", "streamed"],
+)
+def test_a_fit_that_is_killed_again_and_again_ends_like_one_that_is_not(file, options, long, tmp_path):
+    rng = np.random.default_rng(len(options) + len(file))
+    run("fit", long / file, *LONG, *options, "-o", tmp_path / "whole", "-q")
+    model, checkpoint, kills = tmp_path / "model", tmp_path / "model.checkpoint", 0
+
+    def version():
+        try:
+            return checkpoint.stat().st_ino, checkpoint.stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
+
+    while not model.exists():
+        running = process("fit", long / file, *LONG, *options, "-o", model, "--checkpoint", "0", "--resume", "-q")
+        if kills < 3:
+            for _ in range(rng.integers(1, 3)):  # writes to wait for
+                before = version()
+                wait_for(lambda before=before: version() != before, running)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.wait(rng.uniform(0, 0.02))
+            running.kill()
+            kills += running.wait() == -signal.SIGKILL
+        out, err = running.communicate(timeout=60)
+        assert out == ""
+        assert err == ""
+        assert running.returncode in (0, -signal.SIGKILL)
+    assert kills == 3, "the fit was over too soon: it proves nothing"
+    assert_same_model(model, tmp_path / "whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "whole"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_saves_the_state_and_says_how_to_go_on(number, long, tmp_path, kill_after):
+    # Without memory for memberships, every state can be gone on from, the first one too.
+    fit = ("fit", long / "float64.parquet", *LONG, "--max-iter", "1000", "--memory", "0", "-o", tmp_path / "model")
+    running = process(*fit)
+    assert any(line.startswith("iteration 1,") for line in running.stderr)
+    assert not (tmp_path / "model.checkpoint").exists()
+    running.send_signal(number)
+    out, err = running.communicate(timeout=30)
+    assert running.returncode == 128 + number
+    assert out == ""
+    assert "Traceback" not in err
+    done = re.search(r"The state after iteration (\d+) is in (\S+): go on with --resume\.", err)
+    assert done[2] == str(tmp_path / "model.checkpoint")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.checkpoint"]
+    kill_after(1)
+    assert f"Going on after iteration {done[1]}." in run(*fit, "--resume", code=1).stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_before_the_first_iteration_says_that_nothing_was_saved(number, tmp_path):
+    # While the data are read, to be sure.
+    code = f"""
+import os, sys, dbmd.dataset
+dbmd.dataset.open_data = lambda *arguments, **options: os.kill(os.getpid(), {int(number)})
+from dbmd.cli import main
+main(["fit", "data.csv", "-k", "2", "-o", {str(tmp_path / "model")!r}])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 128 + number
+    assert done.stdout == ""
+    assert done.stderr == "\nStopped before there was anything to save.\n"
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,343 @@
+"""``dbmd transform``: the same numbers as the model gives, for every row, in order, in every format."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy import sparse
+
+import dbmd
+import tables
+from cli.running import names, process, refused, run, samples, wait_for, write_csv, write_parquet
+
+M = 4
+
+
+def read(path):
+    """Return memberships and all else of an output."""
+    if path.suffix == ".npy":
+        return np.load(path), {}
+    frame = (
+        pd.read_csv(path, keep_default_na=False, float_precision="round_trip")
+        if path.suffix == ".csv"
+        else pq.read_table(path).to_pandas()
+    )
+    parts = [name for name in frame if name.startswith("dbmd")]
+    return frame[parts].to_numpy(), {name: frame[name].tolist() for name in frame if name not in parts}
+
+
+def transform(model, *data, out, options=(), ending="parquet"):
+    path = out / f"out.{ending}"
+    run("transform", model, *data, "-o", path, "--overwrite", *options)
+    return read(path)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Models of the same data, with and without names and a prior."""
+    folder = tmp_path_factory.mktemp("transform")
+    X, source = samples(200)
+    write_parquet(folder / "train.parquet", X, lab=source)
+    np.save(folder / "train.npy", X)
+    fit = ("fit", folder / "train.parquet", "-k", "3", "--no-report", "-q")
+    run(*fit, "--drop", "lab", "-o", folder / "plain")
+    run(*fit, "--source", "lab", "--alpha", "1.5", "-o", folder / "prior")
+    run("fit", folder / "train.npy", "-k", "3", "--no-report", "-q", "-o", folder / "nameless")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def new():
+    return samples(150, seed=1)
+
+
+# -- formats -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "npy"])
+@pytest.mark.parametrize("variant", tables.PLAIN)
+def test_every_format_gives_what_the_model_gives(variant, ending, tmp_path, rng):
+    table = tables.table(rng, 700, 5)
+    written = tables.PLAIN[variant].write(table, tmp_path, "data")
+    fit = ("fit", written.path, "-k", "3", "--source", written.source, "--label", written.label, "--alpha", "1.5")
+    drop = ("--drop", written.note) if written.note and "h5ad" not in variant else ()
+    run(*fit, *drop, "-o", tmp_path / "model", "--no-report", "-q", "--dtype", "float64", "--tol", "1e-2")
+    keep = ("--keep", written.note) if written.note and ending != "npy" else ()
+    options = ("--dtype", "float64", *keep)
+    H, others = transform(tmp_path / "model", written.path, out=tmp_path, ending=ending, options=options)
+    model = dbmd.load(tmp_path / "model")
+    X = pd.DataFrame(table.X, columns=written.features)
+    np.testing.assert_allclose(H, model.transform(X, source=table.sources), rtol=1e-12, atol=1e-15)
+    if ending != "npy":
+        np.testing.assert_array_equal(others["cluster"], H.argmax(axis=1))
+        if keep:
+            assert others[written.note] == list(table.notes)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_numbers_are_those_of_the_model_to_the_bit(dtype, folder, new, tmp_path):
+    X = new[0].astype(dtype)
+    write_parquet(tmp_path / "new.parquet", X)
+    expected = dbmd.load(folder / "plain").transform(pd.DataFrame(X, columns=names(M)))
+    for ending in ("parquet", "npy", "csv"):
+        H, _ = transform(folder / "plain", tmp_path / "new.parquet", out=tmp_path, ending=ending)
+        np.testing.assert_array_equal(H.astype(dtype), expected)
+        assert ending == "csv" or H.dtype == dtype
+
+
+def test_columns_of_the_output_are_the_cluster_and_the_memberships(folder, new, tmp_path):
+    write_parquet(tmp_path / "new.parquet", new[0], id=np.arange(150) * 7)
+    run("transform", folder / "plain", tmp_path / "new.parquet", "--keep", "id", "-o", tmp_path / "out.parquet")
+    table = pq.read_table(tmp_path / "out.parquet")
+    assert table.column_names == ["id", "cluster", "dbmd0", "dbmd1", "dbmd2"]
+    assert table.schema.field("id").type == pa.int64()
+    assert table.schema.field("cluster").type == pa.int32()
+    assert table["id"].to_pylist() == (np.arange(150) * 7).tolist()
+    np.testing.assert_allclose(sum(table[f"dbmd{k}"].to_numpy() for k in range(3)), 1.0)
+
+
+def test_rows_of_several_files_come_in_order(folder, new, tmp_path):
+    X, _ = new
+    for i in range(3):
+        write_parquet(tmp_path / f"part-{i}.parquet", X[50 * i : 50 * i + 50], id=np.arange(50) + 50 * i)
+    files = [tmp_path / f"part-{i}.parquet" for i in (0, 1, 2)]
+    H, others = transform(folder / "plain", *files, out=tmp_path, options=("--keep", "id"))
+    assert others["id"] == list(range(150))
+    np.testing.assert_array_equal(H, dbmd.load(folder / "plain").transform(pd.DataFrame(X, columns=names(M))))
+
+
+def test_data_larger_than_a_piece_come_in_order(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("dbmd.project.ROWS", 64)
+    X, _ = samples(5000, seed=2)
+    pq.write_table(
+        pa.table({"id": np.arange(5000), **dict(zip(names(M), X.T, strict=True))}),
+        tmp_path / "new.parquet",
+        row_group_size=777,
+    )
+    H, others = transform(folder / "plain", tmp_path / "new.parquet", out=tmp_path, options=("--keep", "id"))
+    assert others["id"] == list(range(5000))
+    np.testing.assert_array_equal(H, dbmd.load(folder / "plain").transform(pd.DataFrame(X, columns=names(M))))
+
+
+# -- columns -------------------------------------------------------------------------------------------------------
+
+
+def test_features_are_found_by_name_wherever_they_stand(folder, new, tmp_path):
+    X, source = new
+    columns = {"x3": X[:, 3], "note": source, "x1": X[:, 1], "x0": X[:, 0], "other": X[:, 0] * 9, "x2": X[:, 2]}
+    pq.write_table(pa.table(columns), tmp_path / "new.parquet")
+    H, _ = transform(folder / "plain", tmp_path / "new.parquet", out=tmp_path)
+    np.testing.assert_array_equal(H, dbmd.load(folder / "plain").transform(pd.DataFrame(X, columns=names(M))))
+
+
+def test_a_feature_that_is_missing_is_named(folder, new, tmp_path):
+    write_parquet(tmp_path / "new.parquet", new[0][:, :3], y=new[0][:, 3])
+    assert "no column 'x3'" in refused(
+        "transform", folder / "plain", tmp_path / "new.parquet", "-o", tmp_path / "o.csv"
+    )
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "csv"])
+@pytest.mark.parametrize("model", ["plain", "nameless"])
+def test_data_without_names_are_taken_by_place(kind, model, folder, new, tmp_path):
+    X, _ = new
+    if kind == "npy":
+        np.save(tmp_path / "new.npy", X)
+    elif kind == "npz":
+        sparse.save_npz(tmp_path / "new.npz", sparse.csr_matrix(X))
+    else:
+        np.savetxt(tmp_path / "new.csv", X, delimiter=",", fmt="%.17g")
+    H, _ = transform(folder / model, tmp_path / f"new.{kind}", out=tmp_path)
+    loaded = dbmd.load(folder / model)
+    expected = loaded.transform(pd.DataFrame(X, columns=loaded.feature_names_in_))
+    np.testing.assert_allclose(H, expected, rtol=1e-12, atol=1e-15)
+
+
+def test_encoded_columns_are_encoded_as_in_the_fit_and_unknown_categories_are_none(tmp_path):
+    X, _ = samples(90, m=2)
+    colour = np.array(["blue", "green", "red"])[np.arange(90) % 3]
+    write_csv(tmp_path / "train.csv", X, colour=colour)
+    fit = ("fit", tmp_path / "train.csv", "-k", "3", "--encode", "colour", "--no-report", "-q")
+    run(*fit, "-o", tmp_path / "model")
+    model = dbmd.load(tmp_path / "model")
+    assert model.feature_names_in_.tolist() == ["x0", "x1", "colour=blue", "colour=green", "colour=red"]
+    write_csv(tmp_path / "new.csv", X[:3], colour=["red", "pink", "green"])
+    H, _ = transform(tmp_path / "model", tmp_path / "new.csv", out=tmp_path)
+    hot = np.array([[0.0, 0, 1], [0, 0, 0], [0, 1, 0]])
+    expected = model.transform(pd.DataFrame(np.hstack([X[:3], hot]), columns=model.feature_names_in_))
+    np.testing.assert_allclose(H, expected, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("options", [(), ("--source", "lab")])
+def test_sources_that_are_known_have_their_noise(options, folder, new, tmp_path):
+    X, source = new
+    write_parquet(tmp_path / "new.parquet", X, lab=source)
+    H, _ = transform(folder / "prior", tmp_path / "new.parquet", out=tmp_path, options=options)
+    model, frame = dbmd.load(folder / "prior"), pd.DataFrame(X, columns=names(M))
+    np.testing.assert_array_equal(H, model.transform(frame, source=source))
+    assert abs(H - model.transform(frame)).max() > 1e-3  # it does matter
+
+
+def test_the_noise_of_an_unknown_source_is_estimated(folder, new, tmp_path):
+    X, source = new
+    moved = np.where(source == "oslo", "rome", source)
+    write_parquet(tmp_path / "new.parquet", X, town=moved)
+    H, _ = transform(folder / "prior", tmp_path / "new.parquet", out=tmp_path, options=("--source", "town"))
+    model, frame = dbmd.load(folder / "prior"), pd.DataFrame(X, columns=names(M))
+    np.testing.assert_array_equal(H, model.transform(frame, source=moved))
+
+
+def test_without_sources_all_rows_are_of_one_unknown_source(folder, new, tmp_path):
+    write_parquet(tmp_path / "new.parquet", new[0])
+    H, _ = transform(folder / "prior", tmp_path / "new.parquet", out=tmp_path)
+    expected = dbmd.load(folder / "prior").transform(pd.DataFrame(new[0], columns=names(M)))
+    np.testing.assert_allclose(H, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_keep_takes_features_sources_and_text_as_they_are(folder, new, tmp_path):
+    X, source = new
+    write_parquet(tmp_path / "new.parquet", X, lab=source)
+    options = ("--keep", "lab", "--keep", "x1")
+    H, others = transform(folder / "prior", tmp_path / "new.parquet", out=tmp_path, options=options)
+    assert others["lab"] == source.tolist()
+    assert others["x1"] == X[:, 1].tolist()
+    assert H.shape == (150, 3)
+
+
+@pytest.mark.parametrize("name", ["cluster", "dbmd1"])
+def test_a_column_that_would_be_lost_is_not_kept(name, folder, new, tmp_path):
+    write_parquet(tmp_path / "new.parquet", new[0], **{name: np.arange(150)})
+    arguments = ("transform", folder / "plain", tmp_path / "new.parquet", "-o", tmp_path / "out.csv", "--keep", name)
+    result = run(*arguments, code=2)
+    assert f"{name!r} of its own" in result.stderr.splitlines()[-1]
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_keep_needs_a_table_and_a_column_that_is_there(folder, new, tmp_path):
+    write_parquet(tmp_path / "new.parquet", new[0])
+    arguments = ("transform", folder / "plain", tmp_path / "new.parquet", "-o")
+    assert "npy" in run(*arguments, tmp_path / "out.npy", "--keep", "x0", code=2).stderr
+    assert "'id'" in refused(*arguments, tmp_path / "out.csv", "--keep", "id")
+
+
+def test_csv_files_are_read_as_in_the_fit(tmp_path):
+    X, _ = samples(90)
+    text = (
+        "0;1;2;3\n" + "\n".join(";".join(map(repr, row)) for row in X.tolist()) + "\n"
+    )  # names that look like numbers
+    (tmp_path / "data.csv").write_text(text)
+    fit = ("fit", tmp_path / "data.csv", "-k", "3", "--header", "--delimiter", ";", "--no-report", "-q")
+    run(*fit, "-o", tmp_path / "model")
+    H, _ = transform(tmp_path / "model", tmp_path / "data.csv", out=tmp_path)
+    expected = dbmd.load(tmp_path / "model").transform(pd.DataFrame(X, columns=["0", "1", "2", "3"]))
+    np.testing.assert_allclose(H, expected, rtol=1e-12, atol=1e-15)
+
+
+def test_a_model_made_in_python_can_be_used(new, tmp_path):
+    X, source = samples(200)
+    dbmd.DBMD(3, alpha=1.5, random_state=0).fit(X, source=source).save(tmp_path / "model")
+    write_parquet(tmp_path / "new.parquet", new[0], lab=new[1])
+    H, _ = transform(tmp_path / "model", tmp_path / "new.parquet", out=tmp_path, options=("--source", "lab"))
+    np.testing.assert_array_equal(H, dbmd.load(tmp_path / "model").transform(new[0], source=new[1]))
+
+
+# -- what is left behind -------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_left_when_it_fails_in_the_middle(folder, new, tmp_path, monkeypatch):
+    write_parquet(tmp_path / "new.parquet", new[0])
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr("dbmd.project.ROWS", 50)
+    replace = os.replace
+
+    def full(source, target):
+        assert os.path.getsize(source) > 0
+        raise OSError(28, "No space left on device", str(target))
+
+    for ending in ("parquet", "csv", "npy"):
+        monkeypatch.setattr(os, "replace", full)
+        arguments = ("transform", folder / "plain", tmp_path / "new.parquet", "-o", tmp_path / f"out.{ending}")
+        assert f"out.{ending}: No space left" in refused(*arguments)
+        assert sorted(tmp_path.iterdir()) == before
+    monkeypatch.setattr(os, "replace", replace)
+
+
+def test_an_output_that_is_there_is_replaced_on_demand_only_when_all_is_done(folder, new, tmp_path):
+    write_parquet(tmp_path / "new.parquet", new[0])
+    (tmp_path / "out.npy").write_bytes(b"old")
+    bad = new[0].copy()
+    bad[-1, 0] = np.nan
+    write_parquet(tmp_path / "bad.parquet", bad)
+    refused("transform", folder / "plain", tmp_path / "bad.parquet", "-o", tmp_path / "out.npy", "--overwrite")
+    assert (tmp_path / "out.npy").read_bytes() == b"old"
+    run("transform", folder / "plain", tmp_path / "new.parquet", "-o", tmp_path / "out.npy", "--overwrite")
+    assert np.load(tmp_path / "out.npy").shape == (150, 3)
+
+
+SLOW = """
+import sys, time, dbmd.project
+project = dbmd.project.project
+def slow(*arguments, **options):
+    for piece in project(*arguments, **options):
+        yield piece
+        time.sleep(60)
+dbmd.project.project = slow
+dbmd.project.ROWS = 50
+from dbmd.cli import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_signal_leaves_nothing_and_what_a_kill_leaves_is_removed_by_the_next(number, folder, new, tmp_path):
+    write_parquet(tmp_path / "new.parquet", new[0])
+    arguments = ("transform", folder / "plain", tmp_path / "new.parquet", "-o", tmp_path / "out.npy")
+    running = subprocess.Popen(
+        [sys.executable, "-c", SLOW, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert wait_for(lambda: len(list(tmp_path.iterdir())) > 1, running)
+    running.send_signal(number)
+    out, err = running.communicate(timeout=30)
+    assert out == ""
+    assert not (tmp_path / "out.npy").exists()
+    if number == signal.SIGKILL:
+        assert running.returncode == -number
+        run(*arguments)
+        assert {path.name for path in tmp_path.iterdir()} == {"new.parquet", "out.npy"}
+    else:
+        assert running.returncode == 128 + number
+        assert err == "\nStopped.\n"
+        assert [path.name for path in tmp_path.iterdir()] == ["new.parquet"]
+
+
+# -- what is printed -----------------------------------------------------------------------------------------------
+
+
+def test_it_says_how_many_rows_and_where(folder, new, tmp_path):
+    import json
+
+    write_parquet(tmp_path / "new.parquet", new[0])
+    arguments = ("transform", folder / "plain", tmp_path / "new.parquet", "-o", tmp_path / "out.csv", "--overwrite")
+    result = run(*arguments)
+    assert result.stdout.startswith("150 rows in ")
+    assert str(tmp_path / "out.csv") in result.stdout
+    assert result.stderr == ""
+    assert run(*arguments, "-q").output == ""
+    for options in (["--json"], ["--json", "-q"]):
+        told = json.loads(run(*arguments, *options).stdout)
+        assert told.pop("seconds") >= 0
+        assert told == {"output": str(tmp_path / "out.csv"), "n_samples": 150}
+
+
+def test_a_process_reads_and_writes(folder, new, tmp_path):
+    write_parquet(tmp_path / "new.parquet", new[0])
+    running = process("transform", folder / "plain", tmp_path / "new.parquet", "-o", tmp_path / "out.npy", "-q")
+    assert running.communicate(timeout=60) == ("", "")
+    assert running.returncode == 0
+    assert np.load(tmp_path / "out.npy").shape == (150, 3)
