@@ -11,9 +11,9 @@ from dbmd import DBMD
 from dbmd.metrics import clustering_accuracy
 
 X, digit = load_digits(return_X_y=True)
-SEEDS = range(5)
+SEEDS = range(25)
 
-print("noise of source 2   dbmd   dbmd, one noise level for all   k-means     (accuracy, mean of 5 seeds)")
+print("noise of source 2   dbmd   dbmd, one noise level for all   k-means     (accuracy, mean of 25 seeds)")
 for level in (0, 10, 20, 30):
     scores = []
     for seed in SEEDS:
