@@ -103,7 +103,7 @@ const charts = {
         ? [signed(basis.difference.low), "mean", signed(basis.difference.high)]
         : [amount(basis.values.low), basis.signed ? "0" : "value", amount(basis.values.high)],
       captions: clusters.map((cluster) => [
-        cluster.name, cluster.class === null ? percent(cluster.share) : `${cluster.class}, ${percent(cluster.purity)}`,
+        cluster.name, cluster.class === null ? percent(cluster.share) : `${percent(cluster.purity)} are ${cluster.class}`,
       ]),
       tips: clusters.map((cluster) => ({
         title: clusterTitle(cluster), lines: [`${percent(cluster.share)} of all memberships`, ...majority(cluster)],
