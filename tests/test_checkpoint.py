@@ -92,8 +92,8 @@ def test_without_a_state_nothing_is_written(tmp_path):
     [
         ({"n_components": 4}, "n_components was 3 and is 4"),
         ({"alpha": 1.0 + 1e-15}, "alpha was 1.0 and is 1.000000000000001"),
-        ({"init": [[0.1, 2e-300]]}, "the init is not the same"),
-        ({"init": "random"}, "the init is not the same"),
+        ({"init": [[0.1, 2e-300]]}, "init is not the same"),
+        ({"init": "random"}, "init is not the same"),
         ({"solver_options": None}, "solver_options was"),
         ({"data": ["ac", 7]}, "the data are not the same"),
         ({"new": 1}, "new was None and is 1"),

@@ -73,7 +73,7 @@ class Checkpoint:
             if was != now:
                 what = f"{name} was {was} and is {now}"
                 if name == "data" or isinstance(was, list) or isinstance(now, list):
-                    what = f"the {name} {'are' if name == 'data' else 'is'} not the same"
+                    what = "the data are not the same" if name == "data" else f"{name} is not the same"
                 raise ValueError(
                     f"{self.path} cannot be resumed: {what}. "
                     "Give the data and parameters it was begun with, or start anew with --overwrite."

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from dbmd.cli._options import in_options
+
 # What a user can put right: wrong values, unreadable files, no space, no memory, a missing package.
 EXPECTED = (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError)
 
@@ -96,4 +98,6 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror}."
-    return str(error) or type(error).__name__
+    message = str(error) or type(error).__name__
+    # Wrong values of parameters; what else is said has names of files and columns, which stay as they are.
+    return in_options(message) if message.startswith("The '") else message

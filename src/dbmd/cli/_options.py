@@ -12,6 +12,24 @@ F = TypeVar("F", bound=Callable[..., Any])
 UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
+def option_name(parameter: str) -> str:
+    """Return what a parameter of DBMD is called on the command line."""
+    special = {
+        "n_components": "-k",
+        "random_state": "--seed",
+        "n_nodes": "--nodes",
+        "solver_options": "--solver-option",
+    }
+    return special.get(parameter, "--" + parameter.replace("_", "-"))
+
+
+def in_options(message: str) -> str:
+    """Return a message about parameters of DBMD in the words of the command line."""
+    message = re.sub(r"The '(\w+)' parameter of DBMD", lambda found: option_name(found[1]), message)
+    names = r"\b(n_components|random_state|n_nodes|solver_options|max_iter|n_init|tol)\b"
+    return re.sub(names, lambda found: option_name(found[1]), message)
+
+
 class Size(click.ParamType):  # type: ignore[type-arg]
     """A number of bytes: 500MB, 2GB."""
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from dbmd.cli._options import Names, NumberOrName, Shape, how_to_read, how_to_talk
+from dbmd.cli._options import Names, NumberOrName, Shape, how_to_read, how_to_talk, in_options, option_name
 from dbmd.cli._progress import Progress
 from dbmd.cli._summary import in_words, summary
 from dbmd.config import Config
@@ -149,7 +149,7 @@ def fit(
 
         model.fit_data(dataset, resume=state, on_iteration=on_iteration)
     for text in dict.fromkeys(str(warning.message) for warning in caught):
-        _say(f"Note: {text}", quiet)
+        _say(f"Note: {in_options(text)}", quiet)
 
     model.fit_info_["command"] = shlex.join(["dbmd", *sys.argv[1:]])
     model.save(output, overwrite=overwrite or resume)
@@ -210,9 +210,9 @@ def _checkpoint(path: Path, params: dict[str, Any], dataset: Any, every: float) 
     from dbmd.checkpoint import Checkpoint
     from dbmd.estimator import DBMD
 
-    identity = {name: value for name, value in DBMD(**params).get_params().items() if name not in FREE}
+    identity = {option_name(name): value for name, value in DBMD(**params).get_params().items() if name not in FREE}
     # The type first: the fingerprint depends on it.
-    identity |= {"dtype": dataset.dtype.name}
+    identity |= {"--dtype": dataset.dtype.name}
     identity["data"] = [dataset.about["fingerprint"], *dataset.shape, dataset.feature_names]
     period = FRESH if dataset.keeps_rows(params["n_components"]) else 1
     return Checkpoint(path, identity, every, period)
