@@ -72,7 +72,10 @@ def check_can_write(path: Path, *, overwrite: bool, owned: frozenset[str]) -> No
         return
     if not path.is_dir():
         raise FileExistsError(f"{path} is there and is a file. Choose another name.")
-    strangers = sorted({entry.name for entry in path.iterdir()} - owned)
+    # What a killed writer of one of our files left is not a stranger's.
+    ours = owned | {".DS_Store"}
+    names = {entry.name for entry in path.iterdir()}
+    strangers = sorted(name for name in names - ours if not name.startswith(tuple(f".{own}.writing-" for own in owned)))
     if strangers:
         raise FileExistsError(
             f"{path} is there and has files that are no part of a model ({', '.join(strangers[:3])}). "

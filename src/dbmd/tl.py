@@ -66,6 +66,8 @@ def dbmd(
         raise KeyError(f"adata has no layer {layer!r}. It has {', '.join(map(repr, adata.layers)) or 'none'}.")
     if batch_key is not None and batch_key not in adata.obs:
         raise KeyError(f"adata.obs has no column {batch_key!r}. It has {', '.join(map(repr, adata.obs)) or 'none'}.")
+    if adata.is_view and adata.isbacked and not copy:
+        raise ValueError("A view of a backed adata cannot take results: pass copy=True, or adata.to_memory().")
     if copy:
         adata = adata.copy() if not adata.isbacked else adata.to_memory()
     batches = None

@@ -47,7 +47,7 @@ def in_words(found: dict[str, Any]) -> str:
     ]
     if len(found["sources"]) > 1:
         lines.append("")
-        lines.append("  source                    samples   noise (standard deviation)")
+        lines.append(f"  {'source':<24} {'samples':>10}   noise (standard deviation)")
         shown = sorted(found["sources"], key=lambda source: source["noise"])
         for source in shown if len(shown) <= 12 else [*shown[:6], None, *shown[-5:]]:
             if source is None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from dbmd.cli._options import Names, NumberOrName, Shape, how_to_read, how_to_talk, in_options, option_name
 from dbmd.cli._progress import Progress
@@ -100,6 +101,7 @@ def fit(
     from dbmd.estimator import DBMD, load
     from dbmd.persistence import OWNED
     from dbmd.report.basis import check_image_shape
+    from dbmd.report.page import write
 
     reading = ("source", "label", "columns", "drop", "encode", "dtype", "memory", "header", "delimiter")
     read = {name: options.pop(name) for name in reading}
@@ -111,9 +113,13 @@ def fit(
     checkpoint_path = output.with_name(f"{output.name}.checkpoint")
     page = output / "report.html"
     if resume and not checkpoint_path.exists() and (output / "model.json").exists():
+        finished = load(output)
+        _check_same(output, finished, params, open_data(data, **read))
         _say(f"{output} is finished: there is nothing to resume.", quiet)
+        if wants_report and not page.exists():
+            write(finished, page, image_shape=image_shape)
         if as_json:
-            _print_json(load(output), output, page if page.exists() else None)
+            _print_json(finished, output, page if page.exists() else None)
         return
     check_can_write(output, overwrite=overwrite or resume, owned=OWNED)
     if checkpoint_path.exists() and not (resume or overwrite):
@@ -155,8 +161,6 @@ def fit(
     model.save(output, overwrite=overwrite or resume)
     checkpoint.remove()
     if wants_report:
-        from dbmd.report.page import write
-
         write(model, page, image_shape=image_shape)
     if as_json:
         _print_json(model, output, page if wants_report else None)
@@ -205,6 +209,19 @@ def _about(dataset: Any) -> str:
     return f"{n:,} samples of {m:,} features{sources}; {dataset.place}, {dataset.dtype}."
 
 
+def _check_same(path: Path, finished: Any, params: dict[str, Any], dataset: Any) -> None:
+    """Raise a ValueError if a finished model is not the one that these data and parameters give."""
+    told = "was made with other data"
+    same = (finished.fit_info_.get("data") or {}).get("fingerprint") == dataset.about["fingerprint"]
+    was = finished.get_params()
+    for name, value in type(finished)(**params).get_params().items():
+        if name not in FREE and not np.array_equal(was[name], value):
+            told, same = f"was made with another {option_name(name)}", False
+            break
+    if not same:
+        raise ValueError(f"{path} is finished, and {told}. Choose another name, or start anew with --overwrite.")
+
+
 def _checkpoint(path: Path, params: dict[str, Any], dataset: Any, every: float) -> Any:
     from dbmd.algorithm import FRESH
     from dbmd.checkpoint import Checkpoint
@@ -214,7 +231,10 @@ def _checkpoint(path: Path, params: dict[str, Any], dataset: Any, every: float) 
     # The type first: the fingerprint depends on it.
     identity |= {"--dtype": dataset.dtype.name}
     identity["data"] = [dataset.about["fingerprint"], *dataset.shape, dataset.feature_names]
-    period = FRESH if dataset.keeps_rows(params["n_components"]) else 1
+    keeps = dataset.keeps_rows(params["n_components"])
+    # float32 has room for a difference between sweeps that start from the last memberships and those that do not.
+    identity["--memory"] = "enough for the memberships" if keeps else "not enough for the memberships"
+    period = FRESH if keeps else 1
     return Checkpoint(path, identity, every, period)
 
 

@@ -56,7 +56,7 @@ def transform(
       dbmd transform model images.npy -o H.npy
 
     The output has a row for each row of DATA, in order: cluster (the largest membership), dbmd0, dbmd1, ... (which sum
-    to one). An npy file has the memberships alone. DATA may be of any size; it is never held as a whole.
+    to one). An npy file has the memberships alone. DATA may be of any size.
     """
     from dbmd.dataset import open_data
     from dbmd.engines.local import available_threads
@@ -121,7 +121,7 @@ def _as_in_the_fit(fitted: Any, paths: tuple[str, ...], *, needs_source: bool, *
         hot = {f"{name}={value}" for name, values in encode.items() for value in values}
         chosen = {"columns": [name for name in names if name not in hot], "encode": encode}
     source = about.get("source")
-    if needs_source and source not in (None, EACH_FILE) and source in (*there.columns, *there.annotations):
+    if needs_source and source in (EACH_FILE, *there.columns, *there.annotations):
         chosen["source"] = source
     return chosen
 
@@ -163,15 +163,29 @@ def _write_table(path: Path, pieces: Iterable[Any], names: Iterable[str], suffix
     import pyarrow as pa
     from pyarrow import csv, parquet
 
-    writer = None
+    writer = schema = None
     try:
         for window, Ht in pieces:
             columns = {**window.extra, "cluster": Ht.argmax(axis=1).astype(np.int32)}
             columns |= {str(name): np.ascontiguousarray(Ht[:, k]) for k, name in enumerate(names)}
             table = pa.table(columns)
             if writer is None:
-                writer = (parquet.ParquetWriter if suffix == ".parquet" else csv.CSVWriter)(path, table.schema)
+                schema = table.schema
+                writer = (parquet.ParquetWriter if suffix == ".parquet" else csv.CSVWriter)(path, schema)
+            elif table.schema != schema:
+                table = _as_before(table, schema)
             writer.write_table(table)
     finally:
         if writer is not None:
             writer.close()
+
+
+def _as_before(table: Any, schema: Any) -> Any:
+    """Return a table with the types of the pieces before it."""
+    import pyarrow as pa
+
+    try:
+        return table.cast(schema)
+    except (pa.ArrowException, ValueError) as error:
+        what = str(error).splitlines()[0]
+        raise DataError(f"The columns to keep are of different types in different files ({what}).") from error

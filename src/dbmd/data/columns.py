@@ -44,7 +44,8 @@ def choose(readers: Sequence[Reader], wanted: Wanted) -> tuple[Recipe, list[np.d
     # Rows may be annotated under the name of a feature, which is one all the same.
     left_out = {*drop, *encode, *(name for name in named if name not in readers[0].annotations)}
     _check_columns(readers[0], columns or (), left_out)
-    chosen = tuple(name for name in (columns if columns is not None else kinds) if name not in left_out)
+    usual = [name for name in kinds if name not in readers[0].index]
+    chosen = tuple(name for name in (columns if columns is not None else usual) if name not in left_out)
     _check_numbers(readers, kinds, chosen)
     if not chosen and not encode:
         raise DataError(f"{readers[0].location}: no columns are left to fit.")

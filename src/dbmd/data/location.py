@@ -78,7 +78,8 @@ def locate(text: str | Path) -> list[Location]:
     entries = filesystem.get_file_info(fs.FileSelector(path, recursive=True))
     models = {entry.path.rpartition("/")[0] for entry in entries if entry.path.endswith("/model.json")}
     for entry in entries:
-        if entry.path.rpartition("/")[0] in models:
+        folder, _, name = entry.path.rpartition("/")
+        if folder in models and name in ("model.json", "arrays.npz", "report.html"):
             continue  # a model that was put beside the data it was made from
         inside = entry.path[len(path.rstrip("/")) + 1 :]
         # What tools put beside their data (_SUCCESS, .crc files) is named so that readers pass it over.

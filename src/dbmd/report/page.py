@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
@@ -15,6 +14,7 @@ import dbmd
 from dbmd.report import words
 from dbmd.report.compute import describe
 from dbmd.report.plain import VALUE, text
+from dbmd.storage import write_file
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -86,17 +86,7 @@ def write(
     """
     path = Path(path)
     page = render(model, image_shape=image_shape, title=title).encode("utf-8")
-    # In the same folder, so that the last step is a mere change of name, which cannot be seen half done.
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        temporary = Path(file.name)
-        try:
-            file.write(page)
-            file.close()
-            temporary.chmod(0o666 & ~_umask())  # temporary files are private, a report need not be
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    write_file(path, page)
     return path
 
 
@@ -120,7 +110,7 @@ def _environment() -> Environment:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "The report needs the package 'jinja2'. Install it with: pip install 'dbmd[report]'", name="jinja2"
+            "The report needs the package 'jinja2'. Install it with: pip install jinja2", name="jinja2"
         ) from error
     return Environment(
         loader=PackageLoader("dbmd.report"),
@@ -148,10 +138,3 @@ def _policy(style: str, *scripts: str) -> str:
             f"script-src {' '.join(allowed(script) for script in scripts)}",
         ]
     )
-
-
-def _umask() -> int:
-    # It can only be read by setting it.
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

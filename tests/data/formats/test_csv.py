@@ -1,6 +1,7 @@
 """What is special to text."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -154,3 +155,14 @@ def test_the_line_of_a_row_below_a_damaged_place_is_guessed(tmp_path, rng):
     reader.location.local.write_bytes(data[: len(data) // 2])
     assert reader.where(0) == "line 2"
     assert reader.where(499) == "line 501"
+
+
+def test_the_row_numbers_and_numbered_names_that_pandas_writes_are_no_samples_or_features(tmp_path):
+    from dbmd.dataset import open_data
+
+    X = np.array([[1.5, 2.0], [3.0, 4.0], [5.0, 6.5]])
+    pd.DataFrame(X).to_csv(tmp_path / "numbered.csv", index=False)
+    pd.DataFrame(X, columns=["a", "b"]).to_csv(tmp_path / "indexed.csv")
+    assert open_data(tmp_path / "numbered.csv").shape == (3, 2)
+    assert open_data(tmp_path / "indexed.csv").feature_names == ["a", "b"]
+    assert open_data(tmp_path / "indexed.csv", columns=["unnamed_0", "a"]).shape == (3, 2)

@@ -1,6 +1,7 @@
 """What is special to Parquet."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -8,6 +9,7 @@ from numpy.testing import assert_array_equal
 
 from dbmd.data.formats import _reader, open_reader, parquet
 from dbmd.data.location import locate
+from dbmd.dataset import open_data
 
 
 def opened(folder, columns, **options):
@@ -105,7 +107,10 @@ def test_names_with_dots_are_names(tmp_path):
 
 @pytest.mark.parametrize(
     ("folder", "value", "kind"),
-    [("k=3", 3, "int64"), ("k=2.5", 2.5, "float64"), ("k=b", "b", None), ("k=a%2Fb", "a/b", None)],
+    [
+        *[("k=3", "3", "int64"), ("k=2.5", "2.5", "float64"), ("k=b", "b", None), ("k=a%2Fb", "a/b", None)],
+        *[(f"k={text}", text, None) for text in ("01", "1_0", "1e3", "nan", "inf")],
+    ],
 )
 def test_a_folder_is_a_column_with_the_value_in_all_rows(folder, value, kind, tmp_path):
     (tmp_path / folder).mkdir()
@@ -120,3 +125,20 @@ def test_a_folder_stands_above_a_column_of_the_same_name(tmp_path):
     (tmp_path / "k=3").mkdir()
     pq.write_table(pa.table({"x": [1.0, 2.0], "k": [7.0, 8.0]}), tmp_path / "k=3" / "data.parquet")
     assert_array_equal(numbers(open_reader(*locate(tmp_path)), ["k", "x"]), [[3, 1], [3, 2]])
+
+
+def test_folders_with_numbers_and_with_text_are_sources_together(tmp_path):
+    for name in ("lab=1", "lab=01", "lab=b"):
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.table({"x": [1.0, 2.0]}), tmp_path / name / "data.parquet")
+    data = open_data(tmp_path, source="lab")
+    assert data.sources.tolist() == ["01", "1", "b"]
+    assert data.shape == (6, 1)
+
+
+def test_the_index_that_pandas_writes_is_no_feature(tmp_path):
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [4.0, 5.0, 7.0]})[1:]
+    frame.iloc[[0, 1, 0]].to_parquet(tmp_path / "data.parquet")
+    assert "__index_level_0__" in pq.read_schema(tmp_path / "data.parquet").names
+    assert open_data(tmp_path / "data.parquet").feature_names == ["a", "b"]
+    assert open_data(tmp_path / "data.parquet", columns=["__index_level_0__"]).shape == (3, 1)

@@ -39,6 +39,8 @@ class Reader(ABC):
         The names of its columns in order, each with its type, None if it does not hold numbers.
     annotations : tuple of str
         Names of what can be a source or a label, but never a feature (of h5ad).
+    index : tuple of str
+        Columns that number or name the rows: features only if they are asked for.
     n_rows : int or None
         Number of rows; None if only reading them all can tell.
     cuts : sequence of int, or None
@@ -52,6 +54,7 @@ class Reader(ABC):
     location: Location
     columns: Mapping[str, np.dtype[Any] | None]
     annotations: tuple[str, ...] = ()
+    index: tuple[str, ...] = ()
     n_rows: int | None = None
     cuts: Sequence[int] | None = (0,)
     decodes: bool = True

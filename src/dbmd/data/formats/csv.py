@@ -33,8 +33,8 @@ def open_file(location: Location, *, header: bool | None = None, delimiter: str 
     location : Location
         The file.
     header : bool, optional
-        Whether the first line has the names of the columns. Without it: if none of its fields is a number. Where there
-        is no header, columns are called 0, 1, ...
+        Whether the first line has the names of the columns. Without it: if none of its fields is a number, or they are
+        0, 1, 2 and so on. Where there is no header, columns are called 0, 1, ...
     delimiter : str, optional
         What stands between fields. Without it: the one of comma, semicolon, tab and bar that the first line has most.
     """
@@ -50,10 +50,13 @@ class Csv(Reader):
         bare = re.sub(r'"[^"]*"', "", line)
         self.delimiter = delimiter or max(DELIMITERS, key=bare.count)
         fields = next(csv.reader(io.StringIO(line, newline=""), delimiter=self.delimiter))
-        self.header = not any(_is_number(field) for field in fields) if header is None else header
+        # 0, 1, 2 and so on is what pandas calls columns without names.
+        numbered = len(fields) > 1 and fields == [str(i) for i in range(len(fields))]
+        self.header = numbered or not any(_is_number(field) for field in fields) if header is None else header
         self.header_lines = len(io.StringIO(line, newline="").readlines()) if self.header else 0
         self.names = fields if self.header else [str(i) for i in range(len(fields))]
         # A table written with its row numbers has no name for that column.
+        self.index = ("unnamed_0",) if not self.names[0].strip() else ()
         self.names = [name.strip() or f"unnamed_{i}" for i, name in enumerate(self.names)]
         if len(set(self.names)) < len(fields):
             twice = next(name for name in self.names if self.names.count(name) > 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -42,6 +43,8 @@ class Parquet(Reader):
         self.constants = {name: _constant(value) for name, value in location.constants.items()}
         self.columns = {name: number_type(schema.field(name).type) for name in names}
         self.columns |= {name: number_type(kind) for name, (_, kind) in self.constants.items()}
+        # Where pandas puts the index of a table that has no plain one.
+        self.index = tuple(name for name in schema.names if re.fullmatch(r"__index_level_\d+__", name))
         self.n_rows = metadata.num_rows
         sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         edges = np.concatenate([[0], np.cumsum(sizes, dtype=int)])
@@ -79,7 +82,8 @@ class Parquet(Reader):
             table = self._with_constants(parquet.read_row_group(group, self._stored(names), use_threads=False), names)
             for j, name in enumerate(names, first):
                 Xt = with_column(Xt, j, table.column(name))
-        table = self._with_constants(parquet.read_row_group(group, self._stored(others), use_threads=False), others)
+        table = parquet.read_row_group(group, self._stored(others), use_threads=False)
+        table = self._with_constants(table, others, as_text=True)
         yield Batch(Xt, {name: joined(table.column(name)) for name in others})
 
     def _piecewise(
@@ -89,26 +93,29 @@ class Parquet(Reader):
         columns = self._stored([*features, *others])
         rows = batch_rows(dtype, len(features))
         for batch in parquet.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
-            table = self._with_constants(pa.Table.from_batches([batch]), [*features, *others])
-            yield to_batch(table, features, others, dtype)
+            table = self._with_constants(pa.Table.from_batches([batch]), features)
+            named = [name for name in others if name not in features]
+            yield to_batch(self._with_constants(table, named, as_text=True), features, others, dtype)
 
     def _stored(self, names: Sequence[str]) -> list[str]:
         return [name for name in dict.fromkeys(names) if name not in self.constants]
 
-    def _with_constants(self, table: Any, names: Sequence[str]) -> Any:
+    def _with_constants(self, table: Any, names: Sequence[str], *, as_text: bool = False) -> Any:
+        """Append the columns that folders stand for: as numbers, or as names of sources and the like."""
         for name in dict.fromkeys(names):
             if name in self.constants:
                 value, kind = self.constants[name]
-                table = table.append_column(name, pa.repeat(pa.scalar(value, kind), table.num_rows))
+                scalar = pa.scalar(self.location.constants[name]) if as_text else pa.scalar(value, kind)
+                table = table.append_column(name, pa.repeat(scalar, table.num_rows))
         return table
 
 
 def _constant(value: str) -> tuple[Any, Any]:
-    for kind, arrow in ((int, pa.int64()), (float, pa.float64())):
-        try:
-            return kind(value), arrow
-        except ValueError:
-            continue
+    """Return what a folder says, as a number if it is plainly one: 10 and 2.5, not 01, 1_0 or 1e3."""
+    if re.fullmatch(r"-?(0|[1-9]\d*)", value):
+        return int(value), pa.int64()
+    if re.fullmatch(r"-?\d+\.\d+", value):
+        return float(value), pa.float64()
     return value, pa.string()
 
 
