@@ -573,3 +573,14 @@ def test_sparse_files_stay_sparse(memory, tmp_path):
     for variant in ("npz", "h5ad, CSR"):
         data = opened(PLAIN[variant].write(mixed(), tmp_path, "data"), memory=memory)
         assert all(sparse.issparse(chunk.Xt) for block in blocks(data) for chunk in block.chunks())
+
+
+def test_a_model_can_be_fitted_again_to_files_with_other_features(tmp_path):
+    for name, columns in (("one", "ab"), ("other", "cde")):
+        table = pa.table({column: np.arange(9.0) ** (i + 1) for i, column in enumerate(columns)})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    model = DBMD(2, random_state=0).fit(open_data(tmp_path / "one.parquet"))
+    model.fit(open_data(tmp_path / "other.parquet"))
+    assert model.feature_names_in_.tolist() == ["c", "d", "e"]
+    with pytest.raises(ValueError, match="has 3"):
+        model.transform(open_data(tmp_path / "one.parquet"))

@@ -777,9 +777,9 @@ def test_large_finite_numbers_are_no_infinity():
     X = np.full((40, 3), 3e38, np.float32)
     X[::2] = -3e38
     DBMD(2).fit(np.float64(1e-30) * X)
-    from dbmd.estimator import _check_finite
+    from dbmd.checks import check_finite
 
-    _check_finite(np.full((40, 3), 3e38, np.float32))
+    check_finite(np.full((40, 3), 3e38, np.float32))
 
 
 @pytest.mark.parametrize(

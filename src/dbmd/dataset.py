@@ -70,6 +70,11 @@ class Dataset:
         """Number of sources."""
         return 1 if self.sources is None else len(self.sources)
 
+    @property
+    def source_names(self) -> NDArray[Any]:
+        """Names of the sources, shape (n_sources,); one without a name is called 0."""
+        return np.array([0]) if self.sources is None else self.sources
+
     def keeps_rows(self, r: int) -> bool:
         """Say whether there is room to keep r memberships for each sample."""
         # Beside the memberships, the start keeps a distance and a number.

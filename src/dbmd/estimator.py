@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from dbmd import persistence, registry
 from dbmd.algorithm import fit
 from dbmd.callbacks import CallbackSupportMixin, Task, with_callbacks
+from dbmd.checks import check_feature_names, check_finite, number_sources
 from dbmd.config import Config
 from dbmd.dataset import Dataset, in_memory
 from dbmd.engines.local import Engine as LocalEngine
@@ -233,12 +234,11 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
                 f"Got n_components={config.n_components} with n_samples = {n}."
             )
         clock = time.perf_counter()
-        names = np.array([0]) if data.sources is None else data.sources
         start = None
         if self.warm_start and hasattr(self, "components_"):
             config = self._config(init=self.components_)
             W = config.start(m)
-            if W is not None and np.array_equal(names, self.sources_):
+            if W is not None and np.array_equal(data.source_names, self.sources_):
                 start = W, self.noise_variance_
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         make_engine = (
@@ -263,7 +263,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
             # Components that are no sample's largest go behind the others, so that the labels in use are consecutive.
             order = np.argsort(result.profile.counts.sum(axis=0) == 0, kind="stable")
         before = sum(record.seconds for record in resume.history) if resume is not None else 0.0
-        self._keep(result, order, data, names)
+        self._keep(result, order, data)
         self.fit_info_ = self._info(result, data, time.perf_counter() - clock + before)
         if hasattr(self, "labels_"):
             del self.labels_
@@ -458,36 +458,37 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         """Return samples as a dataset that fits this model."""
         if not isinstance(X, Dataset):
             X = self._validated(X, reset=reset)
-            names, codes = (None, 0) if source is None else _number_sources(source, X.shape[0])
+            names, codes = (None, 0) if source is None else number_sources(source, X.shape[0])
             return in_memory(X, names, codes, getattr(self, "feature_names_in_", None))
         if source is not None:
             raise ValueError("A dataset has its own sources: name them in open_data(..., source=).")
-        if not reset and X.shape[1] != self.n_features_in_:
+        if reset:
+            return X
+        if X.shape[1] != self.n_features_in_:
             raise ValueError(f"The data have {X.shape[1]} features, the model has {self.n_features_in_}.")
         if X.feature_names is not None:
-            _check_feature_names(list(X.feature_names), list(getattr(self, "feature_names_in_", X.feature_names)))
+            check_feature_names(list(X.feature_names), list(getattr(self, "feature_names_in_", X.feature_names)))
         return X
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         # Narrow types stay as they are: chunks are converted one by one.
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
         if X.dtype.kind == "f":
-            _check_finite(X)
+            check_finite(X)
         return X
 
     def _so_far(self, data: Dataset, W: NDArray[Any], sigma2: NDArray[Any]) -> dict[str, Any]:
         """Return the attributes that a model needs to be used."""
-        names = np.array([0]) if data.sources is None else data.sources
-        return {"components_": W.T.astype(data.dtype), "noise_variance_": sigma2, "sources_": names}
+        return {"components_": W.T.astype(data.dtype), "noise_variance_": sigma2, "sources_": data.source_names}
 
-    def _keep(self, result: Result, order: NDArray[np.intp], data: Dataset, names: NDArray[Any]) -> None:
+    def _keep(self, result: Result, order: NDArray[np.intp], data: Dataset) -> None:
         self.n_features_in_ = data.shape[1]
         if data.feature_names is not None:
             self.feature_names_in_ = np.asarray(data.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.components_ = result.W.T.astype(data.dtype)[order]
-        self.sources_ = names
+        self.sources_ = data.source_names
         self.noise_variance_ = result.sigma2
         self.profile_ = result.profile.reordered(order)
         self.cluster_sizes_ = self.profile_.sizes.sum(axis=0)
@@ -600,78 +601,3 @@ def load(path: str | Path) -> DBMD:
         Fitted.
     """
     return persistence.restore(DBMD, path)
-
-
-def _number_sources(source: ArrayLike | None, n: int) -> tuple[NDArray[Any], NDArray[np.intp] | int]:
-    """Return the sorted labels of the sources, and the number of each sample's own (one int if there is but one)."""
-    if source is None:
-        return np.array([0]), 0
-    values = np.asarray(source)
-    if isinstance(source, list | tuple) and len({type(label) for label in source}) > 1:
-        values = np.array(source, dtype=object)  # else NumPy would make text of everything
-    if values.shape != (n,):
-        raise ValueError(
-            f"source must have one label for each of the {n} samples, shape ({n},). Got shape {values.shape}."
-        )
-    if values.dtype.kind == "O":
-        missing = [i for i, label in enumerate(values) if _is_missing(label)]
-    else:
-        missing = np.flatnonzero(values != values).tolist()
-    if missing:
-        raise ValueError(
-            f"source must have no missing labels. Got {values[missing[0]]} for sample {missing[0]} "
-            f"and {len(missing) - 1} more."
-        )
-    try:
-        labels, codes = np.unique(values, return_inverse=True)
-    except TypeError:
-        raise TypeError(
-            "source must have labels of one kind that can be sorted. "
-            f"Got {', '.join(sorted({type(v).__name__ for v in values.tolist()}))}."
-        ) from None
-    return labels, codes.astype(np.intp) if len(labels) > 1 else 0
-
-
-def _check_feature_names(found: list[str], known: list[str]) -> None:
-    """Raise a ValueError if a dataset has other features than the model, or in another order."""
-    numbered = [str(i) for i in range(len(known))]  # what columns without names are called
-    if numbered not in (found, known) and found != known:
-        i = next(i for i in range(len(known)) if found[i] != known[i])
-        raise ValueError(
-            f"The data must have the features of the model, in the same order. Got {found[i]!r} where the model has "
-            f"{known[i]!r}: name them in open_data(..., columns=)."
-        )
-
-
-def _is_missing(label: Any) -> bool:
-    try:
-        return label is None or bool(label != label)
-    except TypeError:  # pandas' NA knows not whether it equals itself
-        return True
-
-
-def _check_finite(X: Any) -> None:
-    """Raise a ValueError that names the first entry that is not a finite number."""
-    values = X.data if sparse.issparse(X) else X
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum()):  # one fast pass; a sum may also overflow, then look closer
-            return
-    if sparse.issparse(X):
-        entries = np.flatnonzero(~np.isfinite(values))
-        if len(entries):
-            row = int(np.searchsorted(X.indptr, entries[0], side="right")) - 1
-            _raise_not_finite(values[entries[0]], row, int(X.indices[entries[0]]))
-        return
-    for start in range(0, len(X), 4096):
-        bad = np.argwhere(~np.isfinite(X[start : start + 4096]))
-        if len(bad):
-            row, column = int(bad[0][0]) + start, int(bad[0][1])
-            _raise_not_finite(X[row, column], row, column)
-
-
-def _raise_not_finite(value: Any, row: int, column: int) -> None:
-    name = "NaN" if np.isnan(value) else "infinity (inf)"
-    raise ValueError(
-        f"Input X contains {name} in row {row}, column {column}. DBMD takes finite numbers only: "
-        "drop or impute such rows first."
-    )

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dbmd.config import Config
+from dbmd.errors import first_line
 from dbmd.profile import Profile
 from dbmd.result import Iteration
 from dbmd.storage import from_npz, left_aside, to_json, to_npz, write_directory
@@ -65,7 +66,7 @@ def restore(kind: type[M], path: str | Path) -> M:
     try:
         return _restored(kind, record, arrays)
     except Exception as error:  # there is no end to what may be wrong with a file
-        reason = f"{error} is missing" if isinstance(error, KeyError) else _first_line(error)
+        reason = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
         raise ValueError(f"{path} is not a sound model: {reason}.") from error
 
 
@@ -148,7 +149,3 @@ def versions() -> dict[str, str]:
     """Return the versions that a model was made with."""
     packages = ("dbmd", "numpy", "scipy", "scikit-learn", "numba", "pyarrow")
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0].rstrip(".")

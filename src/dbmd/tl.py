@@ -12,6 +12,7 @@ from scipy import sparse
 
 from dbmd.data.ahead import ahead
 from dbmd.data.block import Samples, Window, float_type
+from dbmd.data.finite import not_finite
 from dbmd.data.formats import batch_rows
 from dbmd.dataset import MEMORY, Dataset
 from dbmd.errors import DataError
@@ -142,11 +143,9 @@ class Backed(Samples):
             j = min(i + step, self.shape[0])
             rows: Any = self.X[i:j]
             rows = sparse.csr_array(rows) if sparse.issparse(rows) else np.asarray(rows)
-            values = rows.data if sparse.issparse(rows) else rows
-            if values.dtype.kind == "f" and not np.isfinite(values).all():
-                raise DataError(
-                    f"Rows {i} to {j - 1} of adata hold NaN or infinity. Only finite numbers can be fitted."
-                )
+            entry = not_finite(rows) if rows.dtype.kind == "f" else None
+            if entry is not None:
+                raise DataError(f"Row {i + entry.row} of adata holds {entry.value}. Only finite numbers can be fitted.")
             yield Window(i, rows, self.sources if isinstance(self.sources, int) else self.sources[i:j])
 
 

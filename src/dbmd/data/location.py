@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import fs
 
-from dbmd.errors import DataError
+from dbmd.errors import DataError, first_line
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Location:
         try:
             return self.filesystem.open_input_file(self.path)
         except OSError as error:
-            raise DataError(f"{self}: cannot be read ({_reason(error)}).") from error
+            raise DataError(f"{self}: cannot be read ({first_line(error)}).") from error
 
     def __str__(self) -> str:
         return self.shown
@@ -69,7 +69,7 @@ def locate(text: str | Path) -> list[Location]:
     try:
         info = filesystem.get_file_info(path)
     except OSError as error:
-        raise DataError(f"{text}: cannot be read ({_reason(error)}).") from error
+        raise DataError(f"{text}: cannot be read ({first_line(error)}).") from error
     if info.type == fs.FileType.NotFound:
         raise DataError(f"{text}: no such file or folder.")
     if info.type == fs.FileType.File:
@@ -100,7 +100,7 @@ def _filesystem(text: str) -> tuple[Any, str]:
     except (pa.ArrowInvalid, NotImplementedError):
         pass  # not one of pyarrow's own
     except OSError as error:
-        raise DataError(f"{text}: cannot be reached ({_reason(error)}).") from error
+        raise DataError(f"{text}: cannot be reached ({first_line(error)}).") from error
     try:
         import fsspec
     except ModuleNotFoundError:
@@ -110,14 +110,10 @@ def _filesystem(text: str) -> tuple[Any, str]:
     try:
         filesystem, path = fsspec.core.url_to_fs(text)
     except (ImportError, ValueError) as error:
-        raise DataError(f"{text}: cannot be reached ({_reason(error)}).") from error
+        raise DataError(f"{text}: cannot be reached ({first_line(error)}).") from error
     return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path
 
 
 def _natural(path: str) -> list[Any]:
     """Sort part-2 before part-10."""
     return [int(piece) if piece.isdecimal() else piece for piece in re.split(r"(\d+)", path)]
-
-
-def _reason(error: BaseException) -> str:
-    return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__

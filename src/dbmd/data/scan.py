@@ -14,6 +14,7 @@ from scipy import sparse
 from dbmd.data.ahead import ahead
 from dbmd.data.block import chunk_rows, consecutive_rows
 from dbmd.data.fingerprint import MASK, fingerprint, multipliers
+from dbmd.data.finite import not_finite
 from dbmd.data.recipe import Recipe, distinct
 from dbmd.data.stream import Shard, Stream
 from dbmd.errors import DataError
@@ -120,32 +121,15 @@ def _scan_numbers(Xt: Any, shard: Shard, row: int, recipe: Recipe, columns: Any,
     values = Xt.data if sparse.issparse(Xt) else Xt
     if not values.size:
         return Scan(fingerprint=fingerprint(Xt, columns, marks))
-    with np.errstate(over="ignore", invalid="ignore"):
-        sound = np.isfinite(values.sum(dtype=values.dtype))  # one fast pass; it may overflow, then look closer
-    if not sound:
-        _refuse_if_not_finite(Xt, shard, row, recipe)
+    entry = not_finite(Xt)
+    if entry is not None:
+        reader = shard.reader
+        what = "has no number (it is empty or NaN)" if np.isnan(entry.value) else f"is {entry.value}"
+        raise DataError(
+            f"{reader.location}: {reader.where(row + entry.row)}, column {recipe.columns[entry.column]!r} {what}. "
+            "Only finite numbers can be fitted: remove or impute such rows first."
+        )
     low, high = float(values.min()), float(values.max())
     # Only whole numbers from text can be kept in a narrower type than the file has.
     whole = values.dtype == np.float64 and low >= -(2**31) and high < 2**31 and bool((values == np.trunc(values)).all())
     return Scan(entries=values.size, fingerprint=fingerprint(Xt, columns, marks), low=low, high=high, whole=whole)
-
-
-def _refuse_if_not_finite(Xt: Any, shard: Shard, row: int, recipe: Recipe) -> None:
-    if sparse.issparse(Xt):
-        entries = np.flatnonzero(~np.isfinite(Xt.data))
-        if not len(entries):
-            return
-        i = int(np.searchsorted(Xt.indptr, entries[0], side="right")) - 1
-        j, value = int(Xt.indices[entries[0]]), Xt.data[entries[0]]
-    else:
-        bad = np.argwhere(~np.isfinite(Xt))
-        if not len(bad):
-            return
-        i, j = (int(k) for k in bad[0])
-        value = Xt[i, j]
-    reader = shard.reader
-    what = "has no number (it is empty or NaN)" if np.isnan(value) else f"is {value}"
-    raise DataError(
-        f"{reader.location}: {reader.where(row + i)}, column {recipe.columns[j]!r} {what}. "
-        "Only finite numbers can be fitted: remove or impute such rows first."
-    )

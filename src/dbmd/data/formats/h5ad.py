@@ -11,7 +11,7 @@ from scipy import sparse
 
 from dbmd.data.formats._reader import BATCH_BYTES, Batch, Reader, batch_rows
 from dbmd.data.location import Location
-from dbmd.errors import DataError
+from dbmd.errors import DataError, first_line
 
 SUFFIXES = (".h5ad",)
 
@@ -115,13 +115,13 @@ class H5ad(Reader):
                 place = str(local) if local else stack.enter_context(self.location.open())
                 file = stack.enter_context(h5py.File(place, "r"))
             except OSError as error:
-                raise DataError(f"{self.location}: not a complete h5ad file ({_first_line(error)}).") from error
+                raise DataError(f"{self.location}: not a complete h5ad file ({first_line(error)}).") from error
             try:
                 yield file
             except (OSError, LookupError, RuntimeError, ValueError) as error:
                 if isinstance(error, DataError):
                     raise
-                raise DataError(f"{self.location}: cannot be decoded ({_first_line(error)}).") from error
+                raise DataError(f"{self.location}: cannot be decoded ({first_line(error)}).") from error
 
 
 def _index(group: Any) -> list[str]:
@@ -153,7 +153,3 @@ def _obs(obs: Any, name: str, start: int, stop: int) -> Any:
 
 def _texts(values: Any) -> list[str]:
     return [value.decode() if isinstance(value, bytes) else str(value) for value in values]
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).split("\n")[0].rstrip(".")

@@ -11,7 +11,7 @@ import numpy as np
 
 from dbmd.data.formats._reader import Batch, Reader, batch_rows
 from dbmd.data.location import Location
-from dbmd.errors import DataError
+from dbmd.errors import DataError, first_line
 
 SUFFIXES = (".npy",)
 
@@ -36,7 +36,7 @@ class Npy(Reader):
                     read_header = np.lib.format.read_array_header_2_0
                 shape, self.is_fortran, self.dtype = read_header(file)
             except (ValueError, OSError, SyntaxError, tokenize.TokenError) as error:
-                raise DataError(f"{location}: not a complete npy file ({_first_line(error)}).") from error
+                raise DataError(f"{location}: not a complete npy file ({first_line(error)}).") from error
             self.offset, size = file.tell(), file.size()
         if self.dtype.kind not in "biuf":
             raise DataError(f"{location}: must hold numbers. Got an array of type {self.dtype}.")
@@ -95,7 +95,3 @@ class Npy(Reader):
 def _native(column: Any) -> Any:
     """Return a column in one piece and in this machine's order of bytes, as Arrow wants it."""
     return np.ascontiguousarray(column, column.dtype.newbyteorder("="))
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).split("\n")[0].rstrip(".")

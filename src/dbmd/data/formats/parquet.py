@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from dbmd.data.formats._arrow import joined, number_type, to_batch, with_column
 from dbmd.data.formats._reader import Batch, Reader, batch_rows, common_type
 from dbmd.data.location import Location
-from dbmd.errors import DataError
+from dbmd.errors import DataError, first_line
 
 SUFFIXES = (".parquet", ".pq", ".parq")
 GROUP_BYTES = 64_000_000  # row groups up to this size are decoded in one go, twice as fast as piece by piece
@@ -36,7 +36,7 @@ class Parquet(Reader):
                 schema, metadata = parquet.schema_arrow, parquet.metadata
                 names = schema.names
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{location}: not a complete Parquet file ({_first_line(error)}).") from error
+            raise DataError(f"{location}: not a complete Parquet file ({first_line(error)}).") from error
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise DataError(f"{location}: column {twice!r} occurs twice. Rename one of them.")
@@ -68,7 +68,7 @@ class Parquet(Reader):
                     decode = self._in_one_go if size <= GROUP_BYTES else self._piecewise
                     yield from decode(parquet, group, features, others, dtype)
         except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{self.location}: cannot be decoded ({_first_line(error)}).") from error
+            raise DataError(f"{self.location}: cannot be decoded ({first_line(error)}).") from error
 
     def _in_one_go(
         self, parquet: Any, group: int, features: Sequence[str], others: Sequence[str], dtype: np.dtype[Any]
@@ -117,7 +117,3 @@ def _constant(value: str) -> tuple[Any, Any]:
     if re.fullmatch(r"-?\d+\.\d+", value):
         return float(value), pa.float64()
     return value, pa.string()
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).split("\n")[0].rstrip(".")

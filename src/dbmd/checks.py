@@ -1,0 +1,69 @@
+"""What is asked of arrays that are handed over: finite numbers, the features of the model, a source for each sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dbmd.data.finite import not_finite
+
+
+def number_sources(source: ArrayLike | None, n: int) -> tuple[NDArray[Any], NDArray[np.intp] | int]:
+    """Return the sorted labels of the sources, and the number of each sample's own (one int if there is but one)."""
+    if source is None:
+        return np.array([0]), 0
+    values = np.asarray(source)
+    if isinstance(source, list | tuple) and len({type(label) for label in source}) > 1:
+        values = np.array(source, dtype=object)  # else NumPy would make text of everything
+    if values.shape != (n,):
+        raise ValueError(
+            f"source must have one label for each of the {n} samples, shape ({n},). Got shape {values.shape}."
+        )
+    if values.dtype.kind == "O":
+        missing = [i for i, label in enumerate(values) if _is_missing(label)]
+    else:
+        missing = np.flatnonzero(values != values).tolist()
+    if missing:
+        raise ValueError(
+            f"source must have no missing labels. Got {values[missing[0]]} for sample {missing[0]} "
+            f"and {len(missing) - 1} more."
+        )
+    try:
+        labels, codes = np.unique(values, return_inverse=True)
+    except TypeError:
+        raise TypeError(
+            "source must have labels of one kind that can be sorted. "
+            f"Got {', '.join(sorted({type(v).__name__ for v in values.tolist()}))}."
+        ) from None
+    return labels, codes.astype(np.intp) if len(labels) > 1 else 0
+
+
+def check_feature_names(found: list[str], known: list[str]) -> None:
+    """Raise a ValueError if a dataset has other features than the model, or in another order."""
+    numbered = [str(i) for i in range(len(known))]  # what columns without names are called
+    if numbered not in (found, known) and found != known:
+        i = next(i for i in range(len(known)) if found[i] != known[i])
+        raise ValueError(
+            f"The data must have the features of the model, in the same order. Got {found[i]!r} where the model has "
+            f"{known[i]!r}: name them in open_data(..., columns=)."
+        )
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas' NA knows not whether it equals itself
+        return True
+
+
+def check_finite(X: Any) -> None:
+    """Raise a ValueError that names the first entry that is not a finite number."""
+    entry = not_finite(X)
+    if entry is not None:
+        name = "NaN" if np.isnan(entry.value) else "infinity (inf)"
+        raise ValueError(
+            f"Input X contains {name} in row {entry.row}, column {entry.column}. DBMD takes finite numbers only: "
+            "drop or impute such rows first."
+        )
