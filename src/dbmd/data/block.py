@@ -70,16 +70,25 @@ class Window(NamedTuple):
     extra: Mapping[str, Any] = MappingProxyType({})
 
     def chunks(self, dtype: np.dtype[Any], taken: NDArray[np.float64] | None = None) -> Iterator[Chunk]:
-        """Yield the samples as numbers of a type, less a vector if given, in cache-sized pieces of one source each."""
+        """Yield the samples as numbers of a type, less a vector if given, in cache-sized pieces of one source each.
+
+        What a vector was taken off is good until the next piece: it is in the same place. A megabyte that is taken and
+        given back for each piece costs more than the difference, where malloc is told to be thrifty (Dask's workers).
+        """
         size = chunk_rows(self.Xt, dtype)
         vector = None if taken is None else taken.astype(dtype)
+        room = None
+        if vector is not None and not sparse.issparse(self.Xt):
+            # In the order of the array: columns from a file come one after the other, and BLAS takes either.
+            by_columns = self.Xt.strides[0] < self.Xt.strides[1]
+            room = np.empty((min(size, len(self.Xt)), len(vector)), dtype, order="F" if by_columns else "C")
         for rows, source in _runs(self.sources, self.Xt.shape[0]):
             length = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
             for i in range(0, length, size):
                 j = min(i + size, length)
                 part = slice(rows.start + i, rows.start + j) if isinstance(rows, slice) else rows[i:j]
                 yield Chunk(
-                    _prepared(self.Xt, part, dtype, vector),
+                    _prepared(self.Xt, part, dtype, vector, room),
                     source,
                     slice(part.start + self.first, part.stop + self.first)
                     if isinstance(part, slice)
@@ -210,15 +219,19 @@ def _runs(sources: NDArray[np.intp] | int, n: int) -> Iterator[tuple[Rows, int]]
             yield slice(i, j) if order is None else order[i:j], int(sources[i])
 
 
-def _prepared(Xt: Any, rows: Rows, dtype: np.dtype[Any], taken: NDArray[Any] | None) -> Any:
-    """Return rows of an array as numbers of a type; those of a dense one less a vector."""
+def _prepared(Xt: Any, rows: Rows, dtype: np.dtype[Any], taken: NDArray[Any] | None, room: NDArray[Any] | None) -> Any:
+    """Return rows of an array as numbers of a type; those of a dense one less a vector, in the room for it."""
     if sparse.issparse(Xt):
         part = consecutive_rows(Xt, rows.start, rows.stop) if isinstance(rows, slice) else Xt[rows]
         return part if part.dtype == dtype else part.astype(dtype)
-    if taken is None:
+    if taken is None or room is None:
         return np.asarray(Xt[rows], dtype)
-    # Keeps the order of the array: columns from a file come one after the other, and BLAS takes either.
-    return np.subtract(Xt[rows], taken, dtype=dtype)
+    if not isinstance(rows, slice) and Xt.dtype == dtype and room.flags.c_contiguous:
+        gathered = np.take(Xt, rows, axis=0, out=room[: len(rows)], mode="clip")  # which needs no buffer of its own
+        gathered -= taken
+        return gathered
+    part = Xt[rows]
+    return np.subtract(part, taken, out=room[: len(part)], dtype=dtype)
 
 
 def consecutive_rows(Xt: Any, start: int, stop: int) -> Any:

@@ -43,7 +43,7 @@ def choose(readers: Sequence[Reader], wanted: Wanted) -> tuple[Recipe, list[np.d
     _check_annotations(readers, named)
     # Rows may be annotated under the name of a feature, which is one all the same.
     left_out = {*drop, *encode, *(name for name in named if name not in readers[0].annotations)}
-    _check_columns(readers[0], columns or (), left_out)
+    _check_asked(str(readers[0].location), columns or (), left_out)
     usual = [name for name in kinds if name not in readers[0].index]
     chosen = tuple(name for name in (columns if columns is not None else usual) if name not in left_out)
     _check_numbers(readers, kinds, chosen)
@@ -60,6 +60,38 @@ def choose(readers: Sequence[Reader], wanted: Wanted) -> tuple[Recipe, list[np.d
     return recipe, [kind for kind in (kinds[name] for name in chosen) if kind is not None]
 
 
+def choose_named(kinds: Mapping[str, str], wanted: Wanted, what: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns of a frame that are features, and all that matter.
+
+    Parameters
+    ----------
+    kinds : dict of str to str
+        For each column "number", "vector", or what it is.
+    wanted : Wanted
+        What the user asks for.
+    what : str
+        The frame, for messages.
+    """
+    others = tuple(name for name in (wanted.source, wanted.label) if name is not None)
+    for name in (*(wanted.columns or ()), *wanted.drop, *others):
+        _check_known(name, list(kinds), what)
+    columns = wanted.columns
+    if columns is None:
+        left = [name for name in kinds if name not in (*wanted.drop, *others)]
+        vectors = [name for name in left if kinds[name] == "vector"]
+        columns = vectors if len(vectors) == 1 else left
+    _check_asked(what, columns, {*wanted.drop, *others})
+    text = [name for name in columns if kinds[name] not in ("number", "vector")]
+    if text:
+        raise DataError(
+            f"{what}: column {text[0]!r} does not hold numbers ({kinds[text[0]]}). Name the features in columns=, or "
+            "what is none in drop=."
+        )
+    if not columns:
+        raise DataError(f"{what}: no columns are left to fit.")
+    return tuple(columns), tuple(dict.fromkeys([*columns, *others]))
+
+
 def complete(recipe: Recipe, found: Scan, categories: Mapping[str, Sequence[Any]], where: str) -> Recipe:
     """Return the recipe with the names of sources, classes and categories: those that were found, or are given."""
     names = {name: set(counts) for name, counts in found.values.items()}
@@ -73,13 +105,19 @@ def complete(recipe: Recipe, found: Scan, categories: Mapping[str, Sequence[Any]
         sources = np.array(sorted(recipe.files.values()))
     elif recipe.source is not None:
         sources = sorted_names(names[recipe.source], "names of sources")
-    if sources is not None and len(sources) > MOST_SOURCES:
-        raise DataError(
-            f"{where}: column {recipe.source!r} names {len(sources):,} sources, more than {MOST_SOURCES:,}. "
-            "Each has a noise level of its own, so it must have many rows: is this an id?"
-        )
+    if sources is not None:
+        check_n_sources(len(sources), f"{where}: column {recipe.source!r}")
     classes = None if recipe.label is None else sorted_names(names[recipe.label], "labels")
     return replace(recipe, encoded=encoded, sources=sources, classes=classes)
+
+
+def check_n_sources(n: int, what: str) -> None:
+    """Raise a DataError if there are more sources than make sense."""
+    if n > MOST_SOURCES:
+        raise DataError(
+            f"{what} names {n:,} sources, more than {MOST_SOURCES:,}. "
+            "Each has a noise level of its own, so it must have many rows: is this an id?"
+        )
 
 
 def _common_columns(readers: Sequence[Reader]) -> dict[str, np.dtype[Any] | None]:
@@ -102,10 +140,14 @@ def _check_names(reader: Reader, kinds: Mapping[str, Any], names: Iterable[str],
     """Raise a DataError if there is no such column; sources and labels may also be annotations."""
     known = [*kinds, *reader.annotations] if annotations else list(kinds)
     for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 3)
-            hint = f"Did you mean {' or '.join(repr(n) for n in near)}?" if near else f"It has {_listed(known)}."
-            raise DataError(f"{reader.location}: has no column {name!r}. {hint}")
+        _check_known(name, known, str(reader.location))
+
+
+def _check_known(name: str, known: Sequence[str], what: str) -> None:
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 3)
+        hint = f"Did you mean {' or '.join(repr(n) for n in near)}?" if near else f"It has {_listed(known)}."
+        raise DataError(f"{what}: has no column {name!r}. {hint}")
 
 
 def _check_annotations(readers: Sequence[Reader], names: Iterable[str]) -> None:
@@ -116,14 +158,14 @@ def _check_annotations(readers: Sequence[Reader], names: Iterable[str]) -> None:
             raise DataError(f"{has[False]}: has {name!r} as a feature, and {has[True]} as an annotation of its rows.")
 
 
-def _check_columns(reader: Reader, columns: Sequence[str], left_out: Container[str]) -> None:
+def _check_asked(what: str, columns: Sequence[str], left_out: Container[str]) -> None:
     """Raise a DataError if a column is asked for twice, or as a feature and as something else."""
     for i, name in enumerate(columns):
         if name in columns[:i]:
-            raise DataError(f"{reader.location}: column {name!r} is asked for twice.")
+            raise DataError(f"{what}: column {name!r} is asked for twice.")
         if name in left_out:
             raise DataError(
-                f"{reader.location}: column {name!r} is asked for as a feature, and also as source, label, or to be "
+                f"{what}: column {name!r} is asked for as a feature, and also as source, label, or to be "
                 "encoded or left out. It can be only one of them."
             )
 

@@ -49,7 +49,7 @@ def cut(
     if n_nodes is None and n_threads <= len(readers) <= MOST_NODES:
         edges = starts.tolist()
     else:
-        wanted = n_nodes or min(max(len(readers), n_threads), MOST_NODES)
+        wanted = n_nodes or max(min(len(readers), MOST_NODES), n_threads)
         ideal = np.linspace(0, n, wanted + 1).astype(int)
         cuts: list[int] = []
         for reader, first, size in zip(readers, starts[:-1], sizes, strict=True):

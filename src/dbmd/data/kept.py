@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from dbmd.data.block import Block, Samples, Window
 from dbmd.data.scan import Scan
+from dbmd.data.stream import Stream
 from dbmd.model.node import Node
 
 
@@ -76,3 +79,34 @@ class Kept:
         if self._dense is not None:
             return self._dense
         return sparse.csr_array(sparse.vstack([self._sparse[i] for i in sorted(self._sparse)], "csr"))
+
+
+@dataclass(frozen=True)
+class ToKeep(Samples):
+    """Samples in files, on their way to a worker that is to keep them decoded.
+
+    Attributes
+    ----------
+    stream : Stream
+        The samples.
+    stored : dtype
+        Type to keep the numbers in.
+    """
+
+    stream: Stream
+    stored: np.dtype[Any]
+
+    def __post_init__(self) -> None:
+        for name in ("shape", "dtype", "is_sparse", "first_row"):
+            object.__setattr__(self, name, getattr(self.stream, name))
+
+    def windows(self) -> Iterator[Window]:
+        """Yield the samples as they are stored in the files."""
+        return self.stream.windows()
+
+    def settled(self) -> Block:
+        """Read the samples, and return them in memory."""
+        has_classes = self.stream.recipe.classes is not None
+        kept = Kept(self.shape, self.stored, is_sparse=self.is_sparse, has_classes=has_classes)
+        kept.take(Node("", replace(self.stream, first_row=0)))
+        return Block(kept.joined(), kept.sources, self.first_row, self.dtype, kept.classes)

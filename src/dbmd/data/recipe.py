@@ -12,6 +12,7 @@ from scipy import sparse
 
 from dbmd.data.block import Window
 from dbmd.data.formats import Batch, Reader
+from dbmd.data.place import Place
 from dbmd.errors import DataError
 
 EACH_FILE = "@file"  # as the name of the source column: every file is a source of its own
@@ -101,7 +102,7 @@ class Recipe:
         return out
 
 
-def distinct(column: Any, reader: Reader, row: int, name: str) -> tuple[list[Any], NDArray[np.intp]]:
+def distinct(column: Any, reader: Reader | Place, row: int, name: str) -> tuple[list[Any], NDArray[np.intp]]:
     """Return the different values of a column of Arrow, and for each row which it has."""
     import pyarrow as pa
 
@@ -132,10 +133,10 @@ def as_named(values: list[Any], names: NDArray[Any]) -> list[Any]:
     return [int(value) if isinstance(value, str) and _is_whole(value) else value for value in values]
 
 
-def sorted_names(values: set[Any], what: str) -> NDArray[Any]:
-    """Return the names of sources or classes in order; whole numbers that came as text become numbers."""
+def sorted_names(values: set[Any], what: str, *, as_they_are: bool = False) -> NDArray[Any]:
+    """Return the names of sources or classes in order; whole numbers that came as text become numbers, unless told."""
     texts = {value for value in values if isinstance(value, str)}
-    if all(_is_whole(text) for text in texts):
+    if not as_they_are and all(_is_whole(text) for text in texts):
         values = (values - texts) | {int(text) for text in texts}
     kinds = {type(value) for value in values}
     if len(kinds) > 1 and not kinds <= {int, float, bool}:
