@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dbmd.data.block import Chunk
-from dbmd.model.node import Node
+from dbmd.model.node import Node, continues
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, statistics
 from dbmd.profile import Profile
 from dbmd.registry import load
@@ -189,10 +189,34 @@ def _steps(
         yield chunk, h, statistics(chunk.Xt, h, origin - taken, log_prior, norms=norms)
 
 
+@continues
 def summarise(node: Node, W: Float) -> tuple[Node, PerSource[Summary]]:
     """Node: send the summary of each source at a new W, with the memberships of the last sweep."""
     assert node.stats is not None
     return node, node.stats.map(lambda s: s.summary(W, node.origin))
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The cluster of each sample. Adding those of two nodes puts them one after the other.
+
+    Attributes
+    ----------
+    values : array of int of shape (n,)
+        Numbers of the clusters.
+    """
+
+    values: NDArray[np.intp]
+
+    def __add__(self, other: Labels) -> Labels:
+        return Labels(np.concatenate([self.values, other.values]))
+
+
+@continues
+def own_labels(node: Node) -> tuple[Node, Labels]:
+    """Node: send the cluster of each of its samples, by the memberships of the last sweep."""
+    assert node.Ht is not None
+    return node, Labels(node.Ht.argmax(axis=1))
 
 
 def origin_of(W: Float, dtype: np.dtype[Any]) -> Float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,7 +55,7 @@ class Metered:
 
     def ask(self, node_function: Callable[..., Any], *broadcast: Any) -> Any:
         """Run a function at every node and add the replies, counting both ways."""
-        counted = self.engine.ask(partial(_counting, node_function), *broadcast)
+        counted = self.engine.ask(_Counting(node_function), *broadcast)
         self.last = Traffic(1, count_floats(broadcast), counted.floats)
         self.traffic += self.last
         return counted.reply
@@ -73,9 +72,15 @@ class _Counted:
         return _Counted(self.reply + other.reply, max(self.floats, other.floats))
 
 
-def _counting(node_function: Callable[..., Any], node: Any, *broadcast: Any) -> tuple[Any, _Counted]:
-    node, reply = node_function(node, *broadcast)
-    return node, _Counted(reply, count_floats(reply))
+@dataclass(frozen=True)
+class _Counting:
+    """A node function whose replies are counted where they are made."""
+
+    func: Callable[..., Any]
+
+    def __call__(self, node: Any, *broadcast: Any) -> tuple[Any, _Counted]:
+        node, reply = self.func(node, *broadcast)
+        return node, _Counted(reply, count_floats(reply))
 
 
 def count_floats(message: Any) -> int:

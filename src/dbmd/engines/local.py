@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, reduce
+from functools import reduce
 from operator import add
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-from threadpoolctl import ThreadpoolController
+from dbmd.engines._at_node import one_blas_thread, run
 
 
 def available_threads() -> int:
@@ -52,18 +51,11 @@ class Engine:
     def ask(self, node_function: Callable[..., Any], *broadcast: Any) -> Any:
         """Run node_function(node, *broadcast) -> (node, reply) at every node; return the sum of the replies."""
 
-        def run(node: Any) -> Any:
-            try:
-                # OpenBLAS now and then raises the flag "invalid" for padding that is no part of a product of finite
-                # float32 arrays. Data are checked before they get here.
-                with np.errstate(invalid="ignore"):
-                    return node_function(node, *broadcast)
-            except Exception as error:
-                error.add_note(f"at node {node.name!r} of the local engine")
-                raise
+        def at(node: Any) -> Any:
+            return run(node_function, node, broadcast, "local")
 
-        with _controller().limit(limits=1, user_api="blas"):
-            answers = list(self._pool.map(run, self.nodes) if self._pool else map(run, self.nodes))
+        with one_blas_thread():
+            answers = list(self._pool.map(at, self.nodes) if self._pool else map(at, self.nodes))
         self.nodes = [node for node, _ in answers]
         return reduce(add, (reply for _, reply in answers))
 
@@ -80,9 +72,3 @@ class Engine:
     ) -> None:
         # One who interrupts does not want to wait for the end of a pass.
         self.close(wait=kind is None or issubclass(kind, Exception))
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    # Looking for the loaded BLAS libraries takes milliseconds; a round of a solver may take microseconds.
-    return ThreadpoolController()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class Node:
     """A part of the samples, and what was last computed from it.
 
-    Only ``block`` is data. The rest is a cache that follows from the block and the last W, and may be lost.
+    Only ``block`` is data. The rest is a cache that follows from the block and the last questions, and may be lost with
+    the machine that held it. A node function has to do without it, unless it :func:`continues`.
 
     Attributes
     ----------
@@ -45,3 +49,19 @@ class Node:
     stats: PerSource[Statistics] | None = None
     quadratic: Quadratic | None = None
     memory: Any = None
+
+
+def continues(node_function: F) -> F:
+    """Mark a node function that goes on from what the questions before it left at the node.
+
+    Where that is lost, an engine asks them again: from the last one that needs nothing but the block.
+    """
+    node_function.continues = True  # type: ignore[attr-defined]
+    return node_function
+
+
+def does_continue(node_function: Any) -> bool:
+    """Say whether a node function is marked so, be it bare or wrapped (``functools.partial`` and the like)."""
+    while hasattr(node_function, "func"):
+        node_function = node_function.func
+    return getattr(node_function, "continues", False)

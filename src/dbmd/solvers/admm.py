@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dbmd.model.lasso import soft
-from dbmd.model.node import Node
+from dbmd.model.node import Node, continues
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float
 from dbmd.solvers._step import WStep
@@ -25,6 +25,7 @@ GATHERS = False
 AUTO_RHO = 0.2
 
 
+@continues
 def local_step(node: Node, W: Float, *, R: Float, problem: Problem, first: bool) -> tuple[Node, Float]:
     """Node: update its dual U_i and its own W_i, and send W_i R_i - U_i, shape (m, r).
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dbmd.model.lasso import soft
-from dbmd.model.node import Node
+from dbmd.model.node import Node, continues
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float
 from dbmd.solvers._step import WStep
@@ -19,6 +19,7 @@ from dbmd.solvers._step import WStep
 GATHERS = False
 
 
+@continues
 def gradient(node: Node, Y: Float) -> tuple[Node, Float]:
     """Node: send the gradient of its share, Y A_i - B_i, shape (m, r)."""
     assert node.quadratic is not None

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dbmd.model.lasso import minimise
-from dbmd.model.node import Node
+from dbmd.model.node import Node, continues
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float, Quadratic
 from dbmd.solvers._step import WStep
@@ -24,6 +24,7 @@ AUTO_GAMMA = 0.01  # in units of the cluster sizes; raised when a round goes uph
 MAX_GAMMA = 1e12  # at this nothing moves any more
 
 
+@continues
 def gradient(node: Node, W: Float) -> tuple[Node, Float]:
     """Node: note W, and send the gradient of its share, W A_i - B_i, shape (m, r)."""
     assert node.quadratic is not None
@@ -31,6 +32,7 @@ def gradient(node: Node, W: Float) -> tuple[Node, Float]:
     return replace(node, memory=(W, before)), node.quadratic.gradient(W)
 
 
+@continues
 def local_solution(node: Node, G: Float, *, gamma: Float, problem: Problem, back: bool) -> tuple[Node, Float]:
     """Node: send its share of the average of the W_i, shape (m, r).
 

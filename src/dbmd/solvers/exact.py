@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dbmd.model.lasso import minimise
-from dbmd.model.node import Node
+from dbmd.model.node import Node, continues
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float, Quadratic
 from dbmd.solvers._step import WStep
@@ -18,6 +18,7 @@ from dbmd.solvers._step import WStep
 GATHERS = True
 
 
+@continues
 def own_share(node: Node) -> tuple[Node, Quadratic]:
     """Node: send A_i (r x r) and B_i (m x r)."""
     assert node.quadratic is not None
