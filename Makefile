@@ -22,7 +22,7 @@ demo: .venv/installed
 	$(PY) -m dbmd demo
 
 test: .venv/installed
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n auto
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n auto --dist loadgroup
 
 check: .venv/installed
 	$(PY) -m ruff check .

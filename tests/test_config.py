@@ -47,7 +47,7 @@ WRONG = [
     ("tol", -1e-3, ValueError, r"must be a float >= 0\. Got -0\.001\."),
     ("tol", np.nan, ValueError, r"must be a float >= 0\. Got nan\."),
     ("tol", None, TypeError, r"must be a float >= 0\. Got None\."),
-    ("engine", "cloud", ValueError, r"must be one of 'local'.*Got 'cloud'\."),
+    ("engine", "cloud", ValueError, r"must be one of 'dask', 'local', 'spark', or.*Got 'cloud'\."),
     ("engine", 3, TypeError, r"must be a name, or a callable that makes an engine of nodes\. Got 3\."),
     ("n_nodes", 0, ValueError, r"must be None or an int >= 1\. Got 0\."),
     ("n_nodes", 2.0, TypeError, r"must be None or an int >= 1\. Got 2\.0\."),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -18,17 +19,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from dbmd import persistence, registry
+from dbmd import persistence
 from dbmd.algorithm import fit
 from dbmd.callbacks import CallbackSupportMixin, Task, with_callbacks
 from dbmd.checks import check_feature_names, check_finite, number_sources
 from dbmd.config import Config
-from dbmd.dataset import Dataset, in_memory
+from dbmd.dataset import Dataset, framework_of, in_memory, is_path, open_data
 from dbmd.engines.local import Engine as LocalEngine
 from dbmd.model.noise import Noise
 from dbmd.model.start import nearest
+from dbmd.registry import load as load_module
 from dbmd.result import Result, State
-from dbmd.sweep import memberships, origin_of, sweep
+from dbmd.sweep import memberships, origin_of, own_labels, sweep
 
 __all__ = ["DBMD", "load"]
 
@@ -174,12 +176,14 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The samples. CSR stays sparse, float32 stays float32, a memory map stays on disk.
+        X : array-like or sparse matrix of shape (n_samples, n_features); or anything that :func:`dbmd.open_data` takes
+            The samples. CSR stays sparse, float32 stays float32, a memory map stays on disk, and with engine="spark" or
+            "dask" a DataFrame or an array of theirs stays on the cluster.
         y : None
             Ignored.
-        source : array-like of shape (n_samples,), optional
-            The source of each sample, any labels. Without it all samples are of one source.
+        source : array-like of shape (n_samples,), or str, optional
+            The source of each sample, any labels; of files and DataFrames, the name of the column that has them.
+            Without it all samples are of one source.
 
         Returns
         -------
@@ -187,8 +191,11 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         """
         given = {"X": X, "y": y, "metadata": None if source is None else {"source": source}}
         config = self._config()
-        data = self._dataset(X, source, reset=True)
-        task = Task(self, given, config.n_init * config.max_iter)
+        with self._opened(X, source, reset=True) as data:
+            self._fit_with_callbacks(data, Task(self, given, config.n_init * config.max_iter))
+        return self
+
+    def _fit_with_callbacks(self, data: Dataset, task: Task) -> None:
 
         def on_iteration(state: State) -> bool:
             record = state.history[-1]
@@ -202,7 +209,6 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
 
         self.fit_data(data, on_iteration=on_iteration)
         task.end(partial(self._so_far, data, self.components_.T, self.noise_variance_))
-        return self
 
     def fit_data(
         self,
@@ -241,10 +247,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
             if W is not None and np.array_equal(data.source_names, self.sources_):
                 start = W, self.noise_variance_
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        make_engine = (
-            registry.load("engines", config.engine).Engine if isinstance(config.engine, str) else config.engine
-        )
-        with make_engine(data.nodes(config.n_nodes, config.n_components)) as engine:
+        with data.on(config.engine, config.n_nodes, config.n_components) as engine:
             result = fit(
                 engine,
                 config,
@@ -257,7 +260,9 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
                 resume=resume,
                 on_iteration=on_iteration,
             )
-            memberships_kept = [node.Ht for node in engine.nodes]
+            labels = None
+            if data.is_here and data.keeps_rows(config.n_components):
+                labels = engine.ask(own_labels).values
         order = np.arange(config.n_components)
         if isinstance(config.init, str) and np.ndim(config.alpha) == 0:
             # Components that are no sample's largest go behind the others, so that the labels in use are consecutive.
@@ -267,8 +272,8 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         self.fit_info_ = self._info(result, data, time.perf_counter() - clock + before)
         if hasattr(self, "labels_"):
             del self.labels_
-        if all(Ht is not None for Ht in memberships_kept):
-            self.labels_ = np.argsort(order)[np.concatenate([Ht.argmax(axis=1) for Ht in memberships_kept])]
+        if labels is not None:
+            self.labels_ = np.argsort(order)[labels]
         self._warn_if_unconverged(result, config)
         return self
 
@@ -289,6 +294,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         ndarray of shape (n_samples, n_components)
             Rows on the simplex.
         """
+        _check_can_transform(X)
         self.fit(X, source=source)
         return self.transform(X, source=source)
 
@@ -308,6 +314,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         -------
         ndarray of int of shape (n_samples,)
         """
+        _check_can_transform(X)
         self.fit(X, source=source)
         return self.labels_ if hasattr(self, "labels_") else self.predict(X, source=source)
 
@@ -402,13 +409,13 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         float
         """
         check_is_fitted(self)
-        data = self._dataset(X, source, reset=False)
-        sigma2 = self._noise_for(data)
-        n, m = data.shape
-        W = self.components_.T.astype(float)
-        step = partial(sweep, sigma2=sigma2, prior=self._prior, origin=origin_of(W, data.dtype), gather=False)
-        with self._local_engine(data) as engine:
-            found = engine.ask(step, W)
+        with self._opened(X, source, reset=False) as data:
+            sigma2 = self._noise_for(data)
+            n, m = data.shape
+            W = self.components_.T.astype(float)
+            step = partial(sweep, sigma2=sigma2, prior=self._prior, origin=origin_of(W, data.dtype), gather=False)
+            with self._engine(data) as engine:
+                found = engine.ask(step, W)
         log_likelihood = -0.5 * sum(
             s.squares / sigma2[c] + m * s.n * np.log(2 * np.pi * sigma2[c]) for c, s in found.items()
         )
@@ -454,8 +461,20 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def _dataset(self, X: Any, source: ArrayLike | None, *, reset: bool) -> Dataset:
+    @contextmanager
+    def _opened(self, X: Any, source: Any, *, reset: bool) -> Iterator[Dataset]:
+        """Give samples as a dataset that fits this model; what is opened here is closed in the end."""
+        data = self._dataset(X, source, reset=reset)
+        try:
+            yield data
+        finally:
+            if data is not X:
+                data.close()
+
+    def _dataset(self, X: Any, source: Any, *, reset: bool) -> Dataset:
         """Return samples as a dataset that fits this model."""
+        if is_path(X) or framework_of(X) in ("spark", self.engine):
+            X, source = self._open(X, source, reset=reset), None
         if not isinstance(X, Dataset):
             X = self._validated(X, reset=reset)
             names, codes = (None, 0) if source is None else number_sources(source, X.shape[0])
@@ -469,6 +488,19 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         if X.feature_names is not None:
             check_feature_names(list(X.feature_names), list(getattr(self, "feature_names_in_", X.feature_names)))
         return X
+
+    def _open(self, X: Any, source: Any, *, reset: bool) -> Dataset:
+        """Return files, or a collection that lives on the engine, as a dataset."""
+        names = getattr(self, "feature_names_in_", None)
+        columns = None if reset or names is None else list(names)
+        if is_path(X):
+            # Only a fit is worth a cluster: memberships are computed here.
+            engine = self.engine if reset and isinstance(self.engine, str) else "local"
+            return open_data(X, source=source, columns=columns, engine=engine)
+        framework = framework_of(X)
+        if framework != self.engine:
+            raise ValueError(f"The data are on {framework}: fit them with engine={framework!r}. Got {self.engine!r}.")
+        return open_data(X, source=source, columns=columns, n_nodes=self.n_nodes)
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         # Narrow types stay as they are: chunks are converted one by one.
@@ -527,14 +559,34 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
                 stacklevel=3,
             )
 
-    def _transform(self, X: Any, source: ArrayLike | None) -> NDArray[Any]:
+    def _transform(self, X: Any, source: Any) -> Any:
         check_is_fitted(self)
-        data = self._dataset(X, source, reset=False)
-        out = np.empty((data.shape[0], len(self.components_)), data.dtype)
-        step = partial(memberships, sigma2=self.noise_levels(data), prior=self._prior, out=out)
-        with self._local_engine(data) as engine:
-            engine.ask(step, self.components_.T.astype(float))
+        _check_can_transform(X)
+        if framework_of(X) == "dask":
+            return self._lazy_transform(X, source)
+        with self._opened(X, source, reset=False) as data:
+            out = np.empty((data.shape[0], len(self.components_)), data.dtype)
+            step = partial(memberships, sigma2=self.noise_levels(data), prior=self._prior, out=out)
+            with LocalEngine(data.nodes(self.n_nodes, len(self.components_))) as engine:
+                engine.ask(step, self.components_.T.astype(float))
         return out
+
+    def _lazy_transform(self, X: Any, source: Any) -> Any:
+        """Return the memberships of a collection of Dask as a dask.array."""
+        if source is None and self._prior.any() and self.noise == "source" and len(self.sources_) > 1:
+            raise ValueError(
+                f"The model knows {len(self.sources_)} sources: say in source= which samples are of which. A noise "
+                "level can be estimated for samples that are here, transform(X.compute()), not for such as are not yet."
+            )
+        model = DBMD(**self.get_params(deep=False) | {"engine": "local", "n_nodes": 1})
+        model.components_, model.sources_, model.noise_variance_ = (
+            self.components_,
+            self.sources_,
+            self.noise_variance_,
+        )
+        model.n_features_in_ = self.n_features_in_
+        names = list(getattr(self, "feature_names_in_", ()))
+        return load_module("engines", "dask").map_rows(partial(_rows, model), X, source, names, len(self.components_))
 
     def noise_levels(self, data: Dataset) -> NDArray[np.float64]:
         """Return the noise levels that the memberships of a dataset are found with.
@@ -570,7 +622,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         W = self.components_.T.astype(float)
         m, origin, unknown = len(W), origin_of(W, data.dtype), np.isnan(sigma2)
         step = partial(sweep, prior=self._prior, origin=origin, gather=False)
-        with self._local_engine(data) as engine:
+        with self._engine(data) as engine:
             hard = engine.ask(partial(nearest, origin=origin), W)
             noise = Noise.for_data("source", data.n_sources, hard, data.dtype)
             levels = noise.levels(hard.map(lambda s: s.summary(W, origin)), m)
@@ -583,8 +635,27 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
                     break
         return sigma2
 
-    def _local_engine(self, data: Dataset) -> LocalEngine:
-        return LocalEngine(data.nodes(self.n_nodes, len(self.components_)))
+    def _engine(self, data: Dataset) -> Any:
+        return data.on(data.lives_on or "local", self.n_nodes, len(self.components_))
+
+
+def _check_can_transform(X: Any) -> None:
+    """Raise a TypeError if the memberships of data are not to be had from here."""
+    home = X.lives_on if isinstance(X, Dataset) else framework_of(X)
+    if home == "spark":
+        raise TypeError("For a DataFrame of Spark take dbmd.spark.DBMDModel(model).transform(frame).")
+    if home == "dask" and (isinstance(X, Dataset | list | tuple) or type(X).__name__ == "Delayed"):
+        raise TypeError("Of what is on Dask take transform(X) of the dask.array or dask.dataframe itself.")
+
+
+def _rows(model: DBMD, Xt: Any, source: Any = None) -> Any:
+    """Return the memberships of a chunk of samples, of sources that the model knows."""
+    if not Xt.shape[0]:
+        return np.empty((0, len(model.components_)), model.components_.dtype)
+    unknown = set() if source is None or model.noise != "source" else {*np.unique(source)} - {*model.sources_}
+    if unknown and model._prior.any():
+        raise ValueError(f"The model does not know the sources {unknown}: it has a noise level for {model.sources_}.")
+    return model.transform(Xt, source=source)
 
 
 def load(path: str | Path) -> DBMD:

@@ -1,0 +1,138 @@
+"""Arrays, frames and delayed blocks of Dask: as nodes, and as something to map a function over."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+
+from dbmd.errors import DataError
+from dbmd.model.node import Node
+
+
+def columns_of(data: Any) -> dict[str, str] | None:
+    """Return for each column of a dask.dataframe "number" or its type; None for arrays."""
+    if not hasattr(data, "dtypes"):
+        return None
+    kinds = zip(data.columns, data.dtypes, strict=True)
+    return {str(name): "number" if getattr(kind, "kind", "O") in "biuf" else str(kind) for name, kind in kinds}
+
+
+def to_nodes(
+    data: Any, to_node: Callable[..., Node], *, n_nodes: int | None, names: Sequence[str] = (), sources: Any = None
+) -> list[Any]:
+    """Return a collection of Dask as delayed nodes; see :func:`dbmd.open_data`.
+
+    Parameters
+    ----------
+    data : dask.array, dask.dataframe, or list of delayed arrays
+        The samples.
+    to_node : callable
+        ``to_node(block, index, sources)``, or of a frame ``to_node(pyarrow.Table, index)``, returns a node.
+    n_nodes : int, optional
+        Number of nodes; by default one for each chunk, partition or array.
+    names : sequence of str
+        Columns of a frame that matter.
+    sources : array-like or dask.array of shape (n,), or list of delayed arrays, optional
+        The source of each sample, if data are no frame.
+    """
+    if isinstance(data, list | tuple):
+        its = [None] * len(data) if sources is None else list(sources)
+        if len(its) != len(data):
+            raise DataError(f"There must be an array of sources for each of the {len(data)} blocks. Got {len(its)}.")
+        make = dask.delayed(to_node, pure=False)
+        return [make(block, i, its[i]) for i, block in enumerate(data)]
+    if names:
+        frame = _named(data)[list(names)]
+        frame = frame if n_nodes is None else frame.repartition(npartitions=n_nodes)
+        make = dask.delayed(partial(_table_node, to_node), pure=False)
+        return [make(partition, i) for i, partition in enumerate(frame.to_delayed())]
+    data = by_rows(data)
+    if n_nodes is not None:
+        data = data.rechunk({0: -(-data.shape[0] // n_nodes)})
+    blocks = data.to_delayed().ravel().tolist()
+    if sources is None:
+        return to_nodes(blocks, to_node, n_nodes=None)
+    its = sources if isinstance(sources, da.Array) else da.from_array(np.asarray(sources))
+    if its.ndim == 1 and np.isnan([*its.shape, data.shape[0]]).any():
+        # Lengths that nobody knows yet: chunk by chunk, and each is looked at when it is computed.
+        return to_nodes(blocks, to_node, n_nodes=None, sources=its.to_delayed().ravel().tolist())
+    if its.ndim != 1 or its.shape[0] != data.shape[0]:
+        raise DataError(f"There must be a source for each of the {data.shape[0]} samples. Got shape {its.shape}.")
+    return to_nodes(blocks, to_node, n_nodes=None, sources=its.rechunk((data.chunks[0],)).to_delayed().ravel().tolist())
+
+
+def map_rows(function: Callable[..., Any], data: Any, source: Any, names: Sequence[str], width: int) -> Any:
+    """Return function(rows, sources), ``width`` numbers for each row, lazily, as a dask.array.
+
+    Parameters
+    ----------
+    function : callable
+        Of an array, and an array of sources if they are given.
+    data : dask.array or dask.dataframe
+        The samples.
+    source : array-like or dask.array of shape (n,), or the name of a column, optional
+        Their sources.
+    names : sequence of str
+        Columns of a frame to take, if known; else all but that of the source.
+    width : int
+        Number of columns of the result.
+    """
+    if hasattr(data, "dtypes"):
+        data = _named(data)
+        names = names or [name for name in data.columns if name != source]
+        source = _plain(data[[source]], object)[source].to_dask_array() if isinstance(source, str) else source
+        data = _plain(data[list(names)], np.float64).to_dask_array()
+    data = by_rows(data)
+    dtype = np.float32 if np.result_type(data.dtype, np.float32) == np.float32 else np.float64
+    given = []
+    if source is not None:
+        its = source if isinstance(source, da.Array) else da.from_array(np.asarray(source))
+        given = [its if np.isnan(its.shape[0]) else its.rechunk((data.chunks[0],)), "i"]
+    return da.blockwise(
+        function,
+        "ik",
+        data,
+        "ij",
+        *given,
+        concatenate=True,
+        new_axes={"k": width},
+        dtype=dtype,
+        meta=np.empty((0, 0), dtype),
+    )
+
+
+def _named(frame: Any) -> Any:
+    """Return a frame whose columns have texts for names, as files have them."""
+    other = {name: str(name) for name in frame.columns if not isinstance(name, str)}
+    return frame.rename(columns=other) if other else frame
+
+
+def _plain(frame: Any, dtype: Any) -> Any:
+    """Return a frame with columns of a type where theirs is one of pandas, not of NumPy."""
+    own = {name: dtype for name, kind in frame.dtypes.items() if not isinstance(kind, np.dtype)}
+    return frame.astype(own) if own else frame
+
+
+def by_rows(data: Any) -> Any:
+    """Return an array with chunks of whole rows."""
+    if data.ndim != 2:
+        raise DataError(f"The data must have two dimensions, samples and features. Got shape {data.shape}.")
+    if data.numblocks[1] == 1:
+        return data
+    warnings.warn(
+        f"The array has {data.numblocks[1]} chunks of columns; samples must be whole, so it is rechunked. Chunk it by "
+        "rows, rechunk({1: -1}), and store it so, to save the traffic.",
+        stacklevel=2,
+    )
+    return data.rechunk({1: -1})
+
+
+def _table_node(to_node: Callable[..., Node], partition: Any, index: int) -> Node:
+    return to_node(pa.Table.from_pandas(partition, preserve_index=False), index)

@@ -1,0 +1,223 @@
+"""Nodes on the executors of Spark: a partition is a node.
+
+A node's block is written once to the executor's own local directory, in a form that any Python worker of the machine
+maps into memory: no pass sends it through the pipe between the JVM and the worker. What Spark caches is a handle, a
+line that says where the block is; for its sake Spark sends the tasks of a partition to where its block lies. With an
+executor its handles and blocks are lost together, and Spark's lineage makes both again.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dbmd.engines._remote import Call, Lost, Outcome, Remote, added
+from dbmd.engines._spark_session import Session
+from dbmd.errors import EngineError, first_line, needs
+from dbmd.model.node import Node
+
+with needs("engine 'spark'", "pyspark", "spark"):
+    from py4j.protocol import Py4JError
+    from pyspark import StorageLevel
+    from pyspark.errors import PySparkException
+    from pyspark.ml.linalg import VectorUDT
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, BooleanType, NumericType
+
+    from dbmd.engines import _spark_executor as executor
+
+TRIES = 4  # of a job, as many as Spark gives a task on a cluster; in local mode it gives a task but one
+FLAT = 16  # replies of up to so many nodes go to the driver as they are; those of more are added on the way
+
+
+class Engine(Remote):
+    """Run node functions on the executors of Spark.
+
+    Parameters
+    ----------
+    nodes : sequence of Node, or Placed
+        Nodes to send to the executors, or such as were made there.
+    """
+
+    name = "spark"
+
+    def __init__(self, nodes: Sequence[Node] | Placed) -> None:
+        super().__init__()
+        self._owns_blocks = not isinstance(nodes, Placed)
+        self._placed = nodes if isinstance(nodes, Placed) else Placed.from_driver(nodes)
+        self._held = f"held-{uuid.uuid4().hex[:12]}"
+        self.n_nodes = self._placed.n_nodes
+
+    def _send(self, call: Call, at: Sequence[int] | None) -> list[Outcome]:
+        return self._placed.run(partial(executor.answers, call=call, held=self._held), at)
+
+    def close(self) -> None:
+        """Remove what the nodes hold, and the blocks if they came with the engine."""
+        if self._owns_blocks:
+            self._placed.close()
+        else:
+            self._placed.clean(f"*/{self._held}")
+
+
+def columns_of(frame: Any) -> dict[str, str]:
+    """Return for each column of a DataFrame "number", "vector", or its type."""
+
+    def kind(column: Any) -> str:
+        if isinstance(column, NumericType | BooleanType):
+            return "number"
+        is_list = isinstance(column, ArrayType) and isinstance(column.elementType, NumericType)
+        return "vector" if is_list or isinstance(column, VectorUDT) else column.simpleString()
+
+    return {field.name: kind(field.dataType) for field in frame.schema.fields}
+
+
+def for_arrow(frame: Any, name: str) -> Any:
+    """Return a column of a DataFrame by its name, in a form that is quickly handed to Python.
+
+    A dense vector of pyspark.ml has no list of indices, and Spark takes five times as long to write lists that are not
+    there as to write empty ones.
+    """
+    column = frame["`" + name.replace("`", "``") + "`"]
+    if not isinstance(frame.schema[name].dataType, VectorUDT):
+        return column
+    vector = F.unwrap_udt(column)
+    fields = {part: vector[part] for part in ("type", "size", "indices", "values")}
+    fields["indices"] = F.coalesce(fields["indices"], F.array().cast("array<int>"))
+    return F.when(column.isNotNull(), F.struct(*(field.alias(part) for part, field in fields.items())))
+
+
+def place(frame: Any, to_node: Callable[[Any, int], Node], *, n_nodes: int | None, names: Sequence[str]) -> Placed:
+    """Make nodes of a DataFrame; see :func:`dbmd.open_data`.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The samples.
+    to_node : callable
+        ``to_node(pyarrow.Table, index)`` returns a node.
+    n_nodes : int, optional
+        Number of nodes; by default one for each partition.
+    names : sequence of str
+        Columns that matter.
+    """
+    # Under other names: mapInArrow does not take every name that a column may have.
+    columns = [for_arrow(frame, name).alias(f"c{i}") for i, name in enumerate(names)]
+    frame = frame.select(*columns)
+    frame = frame if n_nodes is None else frame.repartition(n_nodes)
+    return Placed.from_frame(frame, partial(executor.table_node, to_node=to_node, names=names))
+
+
+class Placed:
+    """Blocks on executors, and the way to make them again.
+
+    Parameters
+    ----------
+    session : Session
+        Spark.
+    lineage : RDD of Handle
+        To compute a partition of it puts the block where it is computed.
+    name : str
+        Of the folder that the blocks are in, on each executor.
+    """
+
+    def __init__(self, session: Session, lineage: Any, name: str) -> None:
+        self.session, self.name = session, name
+        self._folders: list[str] = []
+        self._lineage = lineage
+        self._handles = lineage.mapPartitions(list, preservesPartitioning=True).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            handles = self._collect(self._handles)
+            for handle in handles:
+                if handle.error is not None:
+                    raise pickle.loads(handle.error)
+        except BaseException:
+            self.close()
+            raise
+        self.n_nodes = len(handles)
+        self._folders = sorted({str(Path(handle.folder).parent) for handle in handles})
+
+    @classmethod
+    def from_driver(cls, nodes: Sequence[Node]) -> Placed:
+        """Send nodes to the executors."""
+        session, name = Session(), f"dbmd-{uuid.uuid4().hex}"
+        try:
+            packed = [(i, pickle.dumps(node, 5)) for i, node in enumerate(nodes)]
+            # Through a shuffle: of what is parallelised, every task of every job would carry its share.
+            sent = session.context.parallelize(packed, len(packed)).partitionBy(len(packed), lambda index: index)
+            return cls(session, sent.mapPartitions(partial(executor.store_node, name=name)), name)
+        except BaseException:
+            session.close()
+            raise
+
+    @classmethod
+    def from_frame(cls, frame: Any, to_node: Callable[[Any, int], Node]) -> Placed:
+        """Make nodes of the partitions of a DataFrame where they are computed: to_node(pyarrow.Table, index)."""
+        session, name = Session(frame.sparkSession), f"dbmd-{uuid.uuid4().hex}"
+        store = partial(executor.store_table, to_node=to_node, name=name)
+        stored = frame.mapInArrow(store, "number int, folder string, error binary")
+        return cls(session, stored.rdd.map(executor.to_handle), name)
+
+    def run(self, function: Any, at: Sequence[int] | None) -> list[Outcome]:
+        """Return the outcomes of function(handles) at all nodes, or at some, whose blocks are made anew if need be."""
+        job = self._handles.mapPartitions(function)
+        if at is not None:
+            # Where the handle is: what a node holds elsewhere it would not find again.
+            outcomes = self._collect(job, at)
+            gone = [outcome.first for outcome in outcomes if isinstance(outcome, Lost)]
+            if not gone:
+                return outcomes
+            found = [outcome for outcome in outcomes if outcome.first not in gone]
+            return found + self._collect(self._lineage.mapPartitions(function), gone)
+        if self.n_nodes > FLAT:
+            n = self._handles.getNumPartitions()
+            group = round(n**0.5)
+            keyed = job.keyBy(lambda outcome: outcome.first // group)
+            job = keyed.partitionBy(-(-n // group), lambda key: key).values().mapPartitions(added)
+        return self._collect(job)
+
+    def _collect(self, job: Any, at: Sequence[int] | None = None) -> list[Any]:
+        """Run a job, again if it fails: node functions that raise do not make it fail, lost workers do."""
+        if not self.session.is_running:
+            raise EngineError("The session of Spark was stopped while it was needed.")
+        context, tag = self.session.context, f"dbmd-{uuid.uuid4().hex}"
+        failure: Exception
+        for _ in range(TRIES):
+            context.addJobTag(tag)
+            try:
+                return job.collect() if at is None else list(context.runJob(job, list, list(at)))
+            except (PySparkException, Py4JError) as error:
+                failure = error
+            except BaseException:  # who interrupts does not want the executors to go on
+                context.cancelJobsWithTag(tag)
+                raise
+            finally:
+                context.removeJobTag(tag)
+        raise EngineError(f"Spark could not run a job in {TRIES} tries: {_reason(failure)}.") from None
+
+    def clean(self, pattern: str, also: Sequence[str] = ()) -> None:
+        """Remove folders of this data on all executors, by a pattern, and those by name that are in reach."""
+        if not self.session.is_running:
+            return
+        context, tasks = self.session.context, 2 * self.session.n_cores  # idle executors share them out evenly
+        with suppress(PySparkException, Py4JError):  # Spark itself removes them at the end of the application
+            remove = partial(executor.remove, pattern=f"{self.name}/{pattern}", also=also)
+            context.parallelize(range(tasks), tasks).foreachPartition(remove)
+
+    def close(self) -> None:
+        """Remove the blocks, and stop Spark if it was started for them."""
+        self.clean("", self._folders)  # by name: an executor that was killed may have left some on its machine
+        if self.session.is_running:
+            self._handles.unpersist()
+        self.session.close()
+
+
+def _reason(error: Exception) -> str:
+    """Return what a person needs of an error of Spark."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    telling = [line for line in lines if "Exception: " in line or "Error: " in line]
+    return first_line(RuntimeError(telling[-1] if telling else lines[0]))
