@@ -6,12 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from numpy.testing import assert_allclose
 from scipy import sparse
 
 import dbmd
 from dbmd import project as module
 from dbmd.data.block import Window
-from dbmd.project import project
+from dbmd.errors import DataError
+from dbmd.project import Projector, project
 
 
 @pytest.fixture
@@ -113,3 +115,42 @@ def test_sparse_data_give_what_dense_ones_give(problem, tmp_path):
         pieces = project(block, W, sigma2=np.ones(1), prior=np.zeros(3), n_threads=2)
         found.append(np.concatenate([Ht for _, Ht in pieces]))
     np.testing.assert_allclose(found[0], found[1], atol=1e-10)
+
+
+@pytest.mark.parametrize("sparse_below", [0.0, 0.5])
+def test_a_projector_finds_the_memberships_of_columns_of_arrow(sparse_below, rng):
+    X = np.where(rng.random((40, 5)) < sparse_below, 0.0, rng.normal(size=(40, 5)))
+    names = np.array(["a", "b"])[rng.integers(0, 2, 40)]
+    model = dbmd.DBMD(3, alpha=2.0, random_state=0).fit(X, source=names)
+    projector = Projector(
+        model.components_.T.astype(float), model.noise_variance_, np.ones(3), "x", "s", model.sources_
+    )
+    found = projector(pa.array(X.tolist()), pa.array(names.tolist()))
+    assert_allclose(np.array(found.to_pylist()), model.transform(X, source=names), atol=1e-12)
+    # Batches of any size, down to none, give the same.
+    part = projector(pa.array(X[:1].tolist()), pa.array(names[:1].tolist()))
+    assert_allclose(np.array(part.to_pylist()), model.transform(X, source=names)[:1], atol=1e-12)
+    empty = pa.array([], pa.list_(pa.float64()))
+    assert len(projector(empty, pa.array([], pa.string()))) == 0
+
+
+def test_a_projector_takes_text_for_whole_numbers_as_files_are_read():
+    projector = Projector(np.eye(2), np.array([1.0, 9.0]), np.ones(2), "x", "s", np.array([3, 10]))
+    rows = pa.array([[1.0, 0.0]] * 3)
+    text, whole = projector(rows, pa.array(["10", "3", "10"])), projector(rows, pa.array([10, 3, 10]))
+    assert text == whole
+    assert text[0] == text[2] != text[1]
+
+
+def test_a_projector_names_what_is_wrong():
+    projector = Projector(np.eye(2), np.ones(2), np.ones(2), "x", "s", np.array(["a", "b"]))
+    with pytest.raises(DataError, match=r"column 's' has the source 'c', which the model does not know.*'a', 'b'\."):
+        projector(pa.array([[1.0, 2.0]] * 2), pa.array(["a", "c"]))
+    with pytest.raises(DataError, match="column 's' is empty"):
+        projector(pa.array([[1.0, 2.0]] * 2), pa.array(["a", None]))
+    with pytest.raises(DataError, match="vectors of size 3, the model has 2 features"):
+        projector(pa.array([[1.0, 2.0, 3.0]]), pa.array(["a"]))
+    with pytest.raises(DataError, match="a vector with inf at place 1"):
+        projector(pa.array([[1.0, np.inf]]), pa.array(["a"]))
+    with pytest.raises(DataError, match=r"row 2 of the batch, column 'x' is empty"):
+        projector(pa.array([[1.0, 2.0], None]), pa.array(["a", "a"]))

@@ -83,6 +83,20 @@ def test_foreign_files_folders_and_links_are_never_lost(tmp_path, overwrite):
         assert [entry.name for entry in path.iterdir()] == ["mine"]
 
 
+def test_a_file_in_a_folder_is_owned_by_its_full_name(tmp_path):
+    path, owned = tmp_path / "model", frozenset({"a", "sub/a"})
+    for content in (b"1", b"2"):
+        write_directory(path, {"a": content, "sub/a": content}, overwrite=True, owned=owned)
+        assert (path / "sub" / "a").read_bytes() == content
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
+    (path / "sub" / "mine").touch()
+    with pytest.raises(FileExistsError, match=r"\(sub/mine\)"):
+        write_directory(path, {"a": b"3"}, overwrite=True, owned=owned)
+    (path / "sub" / "mine").unlink()
+    write_directory(path, {"a": b"3"}, overwrite=True, owned=owned)
+    assert contents(path) == {"a": b"3"}
+
+
 def test_check_can_write_says_the_same_before_anything_is_computed(tmp_path):
     check_can_write(tmp_path / "new", overwrite=False, owned=OWNED)
     check_can_write(tmp_path, overwrite=False, owned=OWNED)

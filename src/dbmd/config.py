@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import signature
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -27,23 +27,33 @@ class Config:
     """The parameters of :class:`dbmd.DBMD`, by the same names and with the same defaults.
 
     Making one checks them all; a wrong one gives a ValueError or TypeError: which, what is allowed, what came.
+    The short texts are for faces that make their parameters from this table.
     """
 
-    n_components: int = 8
-    solver: str = "exact"
-    noise: Literal["source", "shared"] | float = "source"
-    alpha: float | ArrayLike = 1.0
-    lam: float = 0.0
-    init: str | ArrayLike = "k-means||"
-    n_init: int = 1
-    max_iter: int = 200
-    tol: float = 1e-3
-    solver_options: Mapping[str, Any] | None = None
-    engine: Any = "local"
-    n_nodes: int | None = None
-    random_state: Any = None
-    warm_start: bool = False
-    verbose: int = 0
+    n_components: int = field(default=8, metadata={"doc": "Number of clusters, r."})
+    solver: str = field(default="exact", metadata={"doc": "How W is found: exact, agd, admm or cease."})
+    noise: Literal["source", "shared"] | float = field(
+        default="source",
+        metadata={"doc": "A noise level for each source ('source'), one for all ('shared'), or a fixed sigma^2."},
+    )
+    alpha: float | ArrayLike = field(
+        default=1.0, metadata={"doc": "Concentration >= 1 of the Dirichlet prior, or one for each cluster."}
+    )
+    lam: float = field(default=0.0, metadata={"doc": "Weight >= 0 of the L1 norm of W: larger is sparser."})
+    init: str | ArrayLike = field(
+        default="k-means||", metadata={"doc": "Where W starts: 'k-means||', 'random', or a row for each cluster."}
+    )
+    n_init: int = field(default=1, metadata={"doc": "Number of starts; the fit with the lowest objective is kept."})
+    max_iter: int = field(default=200, metadata={"doc": "Largest number of iterations."})
+    tol: float = field(default=1e-3, metadata={"doc": "Stop when the objective falls by less than this, relatively."})
+    solver_options: Mapping[str, Any] | None = field(
+        default=None, metadata={"doc": "Options of the solver: tol, max_rounds, rho, gamma."}
+    )
+    engine: Any = field(default="local", metadata={"doc": "Where the nodes live."})
+    n_nodes: int | None = field(default=None, metadata={"doc": "Into how many nodes the samples are cut."})
+    random_state: Any = field(default=None, metadata={"doc": "Seed of the start: one seed gives one result."})
+    warm_start: bool = field(default=False, metadata={"doc": "Start from the components of the last fit."})
+    verbose: int = field(default=0, metadata={"doc": "Print a line for each iteration."})
 
     def __post_init__(self) -> None:
         _check_number("n_components", self.n_components, Integral, "an int >= 1", lambda v: v >= 1)

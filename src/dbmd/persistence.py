@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,13 +21,15 @@ from dbmd.result import Iteration
 from dbmd.storage import from_npz, left_aside, to_json, to_npz, write_directory
 
 FORMAT, FORMAT_VERSION = "dbmd-model", 1
-# What may be in a model directory: the model, and what is made from it.
-OWNED = frozenset({"model.json", "arrays.npz", "report.html"})
+# What may be in a model directory: the model, what is made from it, and what pyspark.ml knows it by.
+OWNED = frozenset({"model.json", "arrays.npz", "report.html", "metadata/part-00000"})
 M = TypeVar("M")
 
 
-def save(model: Any, path: str | Path, *, overwrite: bool = False) -> Path:
-    """Write a fitted model; see :meth:`dbmd.DBMD.save`."""
+def save(
+    model: Any, path: str | Path, *, overwrite: bool = False, beside: Mapping[str, bytes] = MappingProxyType({})
+) -> Path:
+    """Write a fitted model; see :meth:`dbmd.DBMD.save`. Further files, by their names, come into the same directory."""
     path = Path(path)
     params, arrays = params_of(model)
     arrays |= {"components": model.components_, "noise_variance": model.noise_variance_}
@@ -50,7 +54,7 @@ def save(model: Any, path: str | Path, *, overwrite: bool = False) -> Path:
         "history": [record.asdict() for record in model.history_],
         "fit": info,
     }
-    files = {"model.json": to_json(record), "arrays.npz": to_npz(arrays)}
+    files = {"model.json": to_json(record), "arrays.npz": to_npz(arrays), **beside}
     write_directory(path, files, overwrite=overwrite, owned=OWNED)
     return path
 

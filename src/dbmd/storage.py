@@ -40,7 +40,7 @@ def write_directory(path: Path, files: Mapping[str, bytes], *, overwrite: bool, 
     path : Path
         The directory.
     files : dict of str to bytes
-        Its files.
+        Its files. A name may have one folder before it.
     overwrite : bool
         Whether it may replace one that is there.
     owned : frozenset of str
@@ -54,7 +54,9 @@ def write_directory(path: Path, files: Mapping[str, bytes], *, overwrite: bool, 
     temporary.mkdir()
     try:
         for name, content in files.items():
+            (temporary / name).parent.mkdir(exist_ok=True)
             _write(temporary / name, content)
+            _sync((temporary / name).parent)
         _sync(temporary)
         if path.exists():
             _exchange(temporary, path)
@@ -74,7 +76,7 @@ def check_can_write(path: Path, *, overwrite: bool, owned: frozenset[str]) -> No
         raise FileExistsError(f"{path} is there and is a file. Choose another name.")
     # What a killed writer of one of our files left is not a stranger's.
     ours = owned | {".DS_Store"}
-    names = {entry.name for entry in path.iterdir()}
+    names = set(_names(path, {name.split("/")[0] for name in owned if "/" in name}))
     strangers = sorted(name for name in names - ours if not name.startswith(tuple(f".{own}.writing-" for own in owned)))
     if strangers:
         raise FileExistsError(
@@ -83,6 +85,15 @@ def check_can_write(path: Path, *, overwrite: bool, owned: frozenset[str]) -> No
         )
     if not overwrite and any(path.iterdir()):
         raise FileExistsError(f"{path} is there. Choose another name, or allow it to be overwritten (--overwrite).")
+
+
+def _names(path: Path, folders: set[str]) -> Iterator[str]:
+    """Yield the names in a directory, for some of its folders those in them."""
+    for entry in path.iterdir():
+        if entry.name in folders and entry.is_dir() and not entry.is_symlink():
+            yield from (f"{entry.name}/{inner.name}" for inner in entry.iterdir())
+        else:
+            yield entry.name
 
 
 def to_json(record: Mapping[str, Any]) -> bytes:

@@ -1,0 +1,137 @@
+"""The fitted model of the Spark face."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.ml import Model
+from pyspark.ml.functions import array_to_vector
+from pyspark.ml.util import MLReadable, MLWritable
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from dbmd.engines.spark import for_arrow
+from dbmd.estimator import DBMD as LocalDBMD
+from dbmd.project import Projector
+from dbmd.result import Iteration
+from dbmd.spark.files import ModelReader, ModelWriter
+from dbmd.spark.params import NAMES, DBMDParams, with_setters
+from dbmd.spark.schema import check_features, check_is_there, check_new
+
+
+@with_setters("featuresCol", "predictionCol", "probabilityCol", "sourceCol")
+class DBMDModel(Model, DBMDParams, MLReadable, MLWritable):
+    """A fitted model: adds the cluster and the memberships of samples to a DataFrame.
+
+    Parameters
+    ----------
+    model : dbmd.DBMD
+        Fitted, here or anywhere else.
+
+    Attributes
+    ----------
+    model : dbmd.DBMD
+        The same model, for arrays and files: it saves, scores, reports.
+    """
+
+    def __init__(self, model: LocalDBMD) -> None:
+        super().__init__()
+        self.model = model
+        params = {param: getattr(model, name) for name, param in NAMES.items()}
+        if not isinstance(params["seed"], int | np.integer | None):
+            params["seed"] = None  # a generator cannot be written down
+        self._set(**{name: value for name, value in params.items() if value is not None})
+
+    def clusterCenters(self) -> list[NDArray[Any]]:
+        """Return the basis: k arrays of numFeatures numbers."""
+        return list(self.model.components_)
+
+    @property
+    def numFeatures(self) -> int:
+        """Number of features."""
+        return int(self.model.n_features_in_)
+
+    @property
+    def sources(self) -> list[Any]:
+        """The labels of the sources."""
+        return self.model.sources_.tolist()
+
+    @property
+    def noiseVariance(self) -> NDArray[np.float64]:
+        """The sigma^2 of each source."""
+        return self.model.noise_variance_
+
+    @property
+    def clusterSizes(self) -> NDArray[np.float64]:
+        """Sums of the memberships in the data of the fit, of each cluster."""
+        return self.model.cluster_sizes_
+
+    @property
+    def objective(self) -> float:
+        """Negative log posterior, up to constants."""
+        return self.model.objective_
+
+    @property
+    def history(self) -> list[Iteration]:
+        """What happened in each iteration: objective, seconds, rounds, numbers sent."""
+        return self.model.history_
+
+    def write(self) -> ModelWriter:
+        """Return a writer."""
+        return ModelWriter(self)
+
+    @classmethod
+    def read(cls) -> ModelReader:
+        """Return a reader."""
+        return ModelReader(cls)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}: uid={self.uid}, k={len(self.model.components_)}, numFeatures={self.numFeatures}"
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _transform(self, dataset: DataFrame) -> DataFrame:
+        features = self._value("featuresCol")
+        check_features(dataset, features)
+        wanted = [name for name in (self._value("predictionCol"), self._value("probabilityCol")) if name]
+        for i, name in enumerate(wanted):
+            check_new(dataset, name, wanted[:i])
+        Ht = self._memberships(dataset)
+        added = {}
+        # Both are the same expression for Spark, so that it is computed once.
+        if self._value("predictionCol"):
+            added[self._value("predictionCol")] = (F.array_position(Ht, F.array_max(Ht)) - 1).cast("int")
+        if self._value("probabilityCol"):
+            added[self._value("probabilityCol")] = array_to_vector(Ht)
+        return dataset.withColumns(added) if added else dataset
+
+    def _memberships(self, dataset: DataFrame) -> Column:
+        """Return the memberships as a column: arrays of k numbers."""
+        features, source = self._value("featuresCol"), self._source_needed(dataset)
+        model = self.model
+        # Without a prior on H, noise does not move the memberships.
+        sigma2 = model.noise_variance_ if model._prior.any() else np.ones(1)
+        projector = Projector(model.components_.T.astype(float), sigma2, model._prior, features, source, model.sources_)
+
+        # Only the columns that it is called with go through Python, and only this function and what it holds is sent.
+        def memberships(*columns: pa.Array) -> pa.Array:
+            return projector(*columns)
+
+        names = [features] if source is None else [features, source]
+        return F.arrow_udf(memberships, "array<double>")(*(for_arrow(dataset, name) for name in names))
+
+    def _source_needed(self, dataset: DataFrame) -> str | None:
+        """Return the column of sources, None if the memberships do not depend on it."""
+        source, model = self._value("sourceCol"), self.model
+        if not model._prior.any() or model.noise != "source" or (not source and len(model.sources_) == 1):
+            return None
+        if not source:
+            raise ValueError(
+                f"The model has {len(model.sources_)} sources of different noise, and with alpha > 1 memberships "
+                "depend on it. Name the column of sources: model.setSourceCol(...)."
+            )
+        check_is_there(dataset, source, "sourceCol")
+        return source

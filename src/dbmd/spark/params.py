@@ -1,0 +1,155 @@
+"""The Params of the Spark face, made from the table of parameters that every face is made from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from inspect import Parameter, Signature
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from pyspark.ml.param import Param, Params, TypeConverters
+
+from dbmd.config import Config
+
+# What pyspark.ml calls something else; all others are the names of Config in its way of writing.
+RENAMED = {"n_components": "k", "random_state": "seed", "n_nodes": "numPartitions"}
+# What is no Param, and why.
+LEFT_OUT = {
+    "engine": "it is always Spark",
+    "warm_start": "an Estimator keeps nothing of its last fit; hand over init=model.clusterCenters()",
+}
+COLUMNS: dict[str, tuple[str | None, str]] = {
+    "featuresCol": ("features", "Column of samples: vectors, or arrays of float or double."),
+    "predictionCol": ("prediction", "Column to add with the cluster of each sample; '' adds none."),
+    "probabilityCol": ("probability", "Column to add with the memberships of each sample; '' adds none."),
+    "sourceCol": (None, "Column that names the source of each sample; unset, all are of one source."),
+    "labelCol": (None, "Column with known classes: never a feature, only compared with the clusters found."),
+}
+
+
+def spark_name(name: str) -> str:
+    """Return what a parameter of :class:`dbmd.DBMD` is called here."""
+    return RENAMED.get(name) or re.sub(r"_(\w)", lambda letter: letter[1].upper(), name)
+
+
+NAMES = {field.name: spark_name(field.name) for field in fields(Config) if field.name not in LEFT_OUT}
+DEFAULTS = {NAMES[field.name]: field.default for field in fields(Config) if field.name in NAMES} | {
+    name: default for name, (default, _) in COLUMNS.items() if default is not None
+}
+_CHANGED = re.compile(r"\b(" + "|".join(old for old, new in NAMES.items() if old != new) + r")\b")
+
+
+@contextmanager
+def spark_names() -> Iterator[None]:
+    """Let errors about parameters speak of them by their names here."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        message = _CHANGED.sub(lambda found: NAMES[found[1]], str(error))
+        # Those of other classes are about data, whose columns may have any name.
+        if type(error) not in (TypeError, ValueError) or message == str(error):
+            raise
+        raise type(error)(message) from None
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: lists for arrays and vectors, numbers of Python for those of NumPy."""
+    if hasattr(value, "toArray"):  # of pyspark.ml
+        value = value.toArray()
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    if isinstance(value, Mapping):
+        return {key: plain(entry) for key, entry in value.items()}
+    return value
+
+
+def _converter(name: str) -> Callable[[Any], Any]:
+    """Return what makes a plain value of one that is set, and refuses one that is wrong whatever the others are."""
+
+    def convert(value: Any) -> Any:
+        value = plain(value)
+        if name == "random_state":
+            _check_int("seed", value, 0, 2**32 - 1)
+        elif name == "verbose":
+            _check_int("verbose", value, 0, 2**31)
+        elif name == "alpha" and isinstance(value, list):
+            with spark_names():
+                Config(alpha=value, n_components=len(value))
+        elif name != "solver_options":  # which depend on the solver: all are checked together in a fit
+            with spark_names():
+                Config(**{name: value})
+        return value
+
+    return convert
+
+
+def _check_int(name: str, value: Any, low: int, high: int) -> None:
+    if value is not None and not (isinstance(value, Integral) and low <= int(value) <= high):
+        error = ValueError if isinstance(value, Integral) else TypeError
+        raise error(f"The {name!r} parameter of DBMD must be an int from {low} to {high}. Got {value!r}.")
+
+
+def _getter(name: str) -> Callable[[Any], Any]:
+    def get(self: Any) -> Any:
+        return self._value(name)
+
+    get.__name__, get.__doc__ = f"get{name[0].upper()}{name[1:]}", f"Return the value of {name}, None if it has none."
+    return get
+
+
+def _setter(name: str) -> Callable[[Any, Any], Any]:
+    def set_value(self: Any, value: Any) -> Any:
+        return self._set(**{name: value})
+
+    set_value.__name__, set_value.__doc__ = f"set{name[0].upper()}{name[1:]}", f"Set {name}, and return self."
+    return set_value
+
+
+def with_setters(*names: str) -> Callable[[type], type]:
+    """Give a class a setter for each Param that is named."""
+
+    def decorate(cls: type) -> type:
+        for name in names:
+            setter = _setter(name)
+            setattr(cls, setter.__name__, setter)
+        return cls
+
+    return decorate
+
+
+class DBMDParams(Params):
+    """All Params, with a getter for each; the estimator and its model have the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._setDefault(**DEFAULTS)
+
+    def _value(self, name: str) -> Any:
+        return self.getOrDefault(name) if self.isDefined(name) else None
+
+    def _estimator_params(self) -> dict[str, Any]:
+        """Return the parameters of :class:`dbmd.DBMD`, by its names."""
+        return {name: self._value(param) for name, param in NAMES.items()}
+
+
+def _add(name: str, doc: str, converter: Callable[[Any], Any]) -> None:
+    getter = _getter(name)
+    setattr(DBMDParams, name, Param(Params._dummy(), name, doc, typeConverter=converter))
+    setattr(DBMDParams, getter.__name__, getter)
+
+
+for _field in fields(Config):
+    if _field.name in NAMES:
+        _add(NAMES[_field.name], _field.metadata["doc"], _converter(_field.name))
+for _name, (_, _doc) in COLUMNS.items():
+    _add(_name, _doc, TypeConverters.toString)
+
+SIGNATURE = Signature(
+    [Parameter(name, Parameter.KEYWORD_ONLY, default=DEFAULTS.get(name)) for name in [*NAMES.values(), *COLUMNS]]
+)
