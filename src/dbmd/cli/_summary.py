@@ -9,6 +9,7 @@ import numpy as np
 
 from dbmd.cli._progress import duration
 from dbmd.metrics import agreement
+from dbmd.report.words import percent
 
 
 def summary(model: Any) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def in_words(found: dict[str, Any]) -> str:
     ended = "converged" if found["converged"] else "did not converge"
     lines = [
         f"{ended.capitalize()} in {found['n_iter']} iterations, {duration(found['seconds'])}. "
-        f"Objective {found['objective']:.8g}; explains {found['explained']:.0%} of the variance.",
+        f"Objective {found['objective']:.8g}; explains {percent(found['explained'])} of the variance.",
     ]
     if len(found["sources"]) > 1:
         lines.append("")

@@ -39,11 +39,13 @@ def percent(share: float | None) -> str:
     Examples
     --------
     >>> from dbmd.report.words import percent
-    >>> [percent(s) for s in (0.414, 0.041, 0.0002, 0.0, 0.9996, 1.0)]
-    ['41%', '4.1%', '< 0.1%', '0%', '> 99.9%', '100%']
+    >>> [percent(s) for s in (0.414, 0.041, 0.0002, 0.0, 0.9996, 1.0, -0.0002)]
+    ['41%', '4.1%', '< 0.1%', '0%', '> 99.9%', '100%', '0%']
     """
     if share is None:
         return "unknown"
+    if -0.0005 < share <= 0:
+        return "0%"  # not -0.0%: the explained part of a variance may be a little below zero
     if 0 < share < 0.001:
         return "< 0.1%"
     if 0.999 < share < 1:
