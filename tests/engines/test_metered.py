@@ -101,5 +101,4 @@ def test_engines_around_engines_count_the_same():
     inner = Metered(Engine(nodes(1, 3)))
     outer = Metered(inner)
     outer.ask(reply_of_size, np.zeros(5))
-    assert outer.traffic.floats_down == inner.traffic.floats_down == 5
-    assert outer.traffic.floats_up == 4
+    assert outer.traffic == inner.traffic == Traffic(asks=1, floats_down=5, floats_up=4)

@@ -6,7 +6,7 @@ module with
 
 ``GATHERS``
     Whether it works at the centre on the sum of all statistics (True), or in rounds over the nodes (False).
-``solve(W, ask, problem, *, tol, max_rounds, ...)``
+``solve(W, ask, problem, *, tol, max_rounds, on_round, ...)``
     Returns a :class:`WStep`. ``ask(function, *arrays)`` runs ``function(node, *arrays) -> (node, reply)`` at every
     node and adds the replies; ``problem`` is a :class:`~dbmd.model.problem.Problem`.
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from dbmd.model.statistics import Float
+
+OnRound = Callable[[Float], object]
+
+
+def nobody(W: Float) -> None:
+    """Take no notice of the W after a round."""
 
 
 class WStep(NamedTuple):

@@ -16,7 +16,7 @@ from dbmd.model.lasso import soft
 from dbmd.model.node import Node, continues
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float
-from dbmd.solvers._step import WStep
+from dbmd.solvers._step import OnRound, WStep, nobody
 
 GATHERS = False
 
@@ -54,6 +54,7 @@ def solve(
     rho: float | None = None,
     tol: float = 1e-12,
     max_rounds: int = 1000,
+    on_round: OnRound = nobody,
 ) -> WStep:
     """Return the minimiser of (P) by the alternating direction method of multipliers.
 
@@ -76,6 +77,8 @@ def solve(
         Stop when W changes less than this, relatively.
     max_rounds : int
         Stop after so many rounds.
+    on_round : callable
+        Called with the W after each round.
 
     Returns
     -------
@@ -86,6 +89,7 @@ def solve(
     for k in range(1, max_rounds + 1):
         mean, before = ask(partial(local_step, R=R, problem=problem, first=k == 1), W) / R, mean
         W = soft(mean, problem.lam / R)
+        on_round(W)
         # The change before thresholding: W may rest at zero while the duals are still on their way.
         change = problem.change(mean, before)
         if change <= tol:

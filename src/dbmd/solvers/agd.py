@@ -14,7 +14,7 @@ from dbmd.model.lasso import soft
 from dbmd.model.node import Node, continues
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float
-from dbmd.solvers._step import WStep
+from dbmd.solvers._step import OnRound, WStep, nobody
 
 GATHERS = False
 
@@ -26,7 +26,15 @@ def gradient(node: Node, Y: Float) -> tuple[Node, Float]:
     return node, node.quadratic.gradient(Y)
 
 
-def solve(W: Float, ask: Callable[..., Any], problem: Problem, *, tol: float = 1e-10, max_rounds: int = 1000) -> WStep:
+def solve(
+    W: Float,
+    ask: Callable[..., Any],
+    problem: Problem,
+    *,
+    tol: float = 1e-10,
+    max_rounds: int = 1000,
+    on_round: OnRound = nobody,
+) -> WStep:
     """Return the minimiser of (P) by proximal gradient steps with Nesterov's momentum.
 
         W_k     = soft(Y_k - G(Y_k) / d, lam / d)             G = sum_i (Y_k A_i - B_i)
@@ -48,6 +56,8 @@ def solve(W: Float, ask: Callable[..., Any], problem: Problem, *, tol: float = 1
         Stop when W changes less than this, relatively.
     max_rounds : int
         Stop after so many rounds.
+    on_round : callable
+        Called with the W after each round.
 
     Returns
     -------
@@ -62,6 +72,7 @@ def solve(W: Float, ask: Callable[..., Any], problem: Problem, *, tol: float = 1
     for k in range(1, max_rounds + 1):
         G = ask(gradient, Y)
         W, before = soft(Y - G / d, problem.lam / d), W
+        on_round(W)
         change = problem.change(W, Y)
         if change <= tol:
             return WStep(W, k, change, True)

@@ -16,7 +16,7 @@ from dbmd.model.lasso import minimise
 from dbmd.model.node import Node, continues
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float, Quadratic
-from dbmd.solvers._step import WStep
+from dbmd.solvers._step import OnRound, WStep, nobody
 
 GATHERS = False
 
@@ -60,6 +60,7 @@ def solve(
     gamma: float | None = None,
     tol: float = 1e-10,
     max_rounds: int = 1000,
+    on_round: OnRound = nobody,
 ) -> WStep:
     """Return the minimiser of (P) by averaging solutions of gradient-enhanced local problems.
 
@@ -80,6 +81,8 @@ def solve(
         Stop when W changes less than this, relatively.
     max_rounds : int
         Stop after so many rounds.
+    on_round : callable
+        Called with the W after each round.
 
     Returns
     -------
@@ -95,6 +98,7 @@ def solve(
         else:
             W, G = candidate, G_candidate
         candidate = ask(partial(local_solution, gamma=weights, problem=problem, back=back), G)
+        on_round(candidate)
         change = problem.change(candidate, W)
         if change <= tol:
             return WStep(candidate, k, change, True)

@@ -13,7 +13,7 @@ from dbmd.model.lasso import minimise
 from dbmd.model.node import Node, continues
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float, Quadratic
-from dbmd.solvers._step import WStep
+from dbmd.solvers._step import OnRound, WStep, nobody
 
 GATHERS = True
 
@@ -25,7 +25,15 @@ def own_share(node: Node) -> tuple[Node, Quadratic]:
     return node, node.quadratic
 
 
-def solve(W: Float, ask: Callable[..., Any], problem: Problem, *, tol: float = 0.0, max_rounds: int = 1) -> WStep:
+def solve(
+    W: Float,
+    ask: Callable[..., Any],
+    problem: Problem,
+    *,
+    tol: float = 0.0,
+    max_rounds: int = 1,
+    on_round: OnRound = nobody,
+) -> WStep:
     """Return the minimiser of (P) to KKT precision, in one round.
 
     Parameters
@@ -38,10 +46,13 @@ def solve(W: Float, ask: Callable[..., Any], problem: Problem, *, tol: float = 0
         What the centre knows of (P).
     tol, max_rounds
         Taken so that all solvers can be called alike; one round is exact.
+    on_round : callable
+        Called with the W after each round.
 
     Returns
     -------
     WStep
     """
     solution = minimise(ask(own_share), problem.lam, W)
+    on_round(solution)
     return WStep(solution, 1, problem.change(solution, W), True)
