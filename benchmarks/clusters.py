@@ -2,7 +2,7 @@
 
     python benchmarks/clusters.py                   # all of it, about 8 minutes on 2 cores
     python benchmarks/clusters.py passes            # a pass over 400,000 x 784 float32 in 4 partitions
-    python benchmarks/clusters.py covtype           # a whole fit beside Spark MLlib's KMeans (data from DBMD_DATA)
+    python benchmarks/clusters.py covtype           # a whole fit beside Spark MLlib's KMeans
     python benchmarks/clusters.py cost              # what a question costs, for the cost model of docs/cluster.md
 
 Engines take turns in one process, so that what else goes on at the machine hits all alike; the table has medians.
@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 
 from dbmd import open_data
 from dbmd.data import partition
+from dbmd.data.datasets import load
 from dbmd.engines._spark_session import OWN_SESSION
 from dbmd.engines.dask import OWN_CLUSTER
 from dbmd.engines.dask import Engine as DaskEngine
@@ -121,10 +122,9 @@ def covtype(spark: Any, client: Any) -> None:
 
     from dbmd.spark import DBMD as SparkDBMD
 
-    file = Path(os.environ.get("DBMD_DATA", ".")) / "covtype" / "covtype.npz"
-    raw = np.load(file)["X"]
+    raw = load("covtype").X.astype(np.float64)
     columns = [f"x{i}" for i in range(raw.shape[1])]
-    for told, X in (("standardised", (raw - raw.mean(axis=0)) / raw.std(axis=0)), ("as it is", raw.astype(np.float64))):
+    for told, X in (("standardised", (raw - raw.mean(axis=0)) / raw.std(axis=0)), ("as it is", raw)):
         print(f"CoverType {told}, {X.shape[0]:,} x {X.shape[1]}, r = 7, {spark.sparkContext.master}")
         with tempfile.TemporaryDirectory() as name:
             path = Path(name) / "covtype.parquet"

@@ -147,19 +147,20 @@ print((after - before - n * r * 4) / 2**20)
 
 
 def peers() -> None:
-    """Time whole fits beside scikit-learn's, on data of CoverType's shape (or itself, if DBMD_DATA has it)."""
+    """Time whole fits beside scikit-learn's, on data of CoverType's shape (or itself, where it can be had)."""
     import warnings
 
     from sklearn.cluster import KMeans
     from sklearn.decomposition import NMF
 
     from dbmd import DBMD
+    from dbmd.data.datasets import load
+    from dbmd.errors import DataError
 
     warnings.simplefilter("ignore")
-    file = Path(os.environ.get("DBMD_DATA", ".")) / "covtype" / "covtype.npz"
-    if file.exists():
-        X, name = np.ascontiguousarray(np.load(file)["X"], np.float32), "CoverType, 581,012 x 54 float32"
-    else:
+    try:
+        X, name = load("covtype").X, "CoverType, 581,012 x 54 float32"
+    except DataError:
         X, name = np.random.default_rng(0).random((581_012, 54), dtype=np.float32), "random 581,012 x 54 float32"
     fits = {
         "dbmd (to tol 1e-3)": lambda: DBMD(7, random_state=0).fit(X),
