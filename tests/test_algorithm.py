@@ -100,7 +100,7 @@ def test_the_objective_never_rises(solver, data):
         noise=data.draw(st.sampled_from(["source", "shared", 1.0, 0.01]), "noise"),
         lam=data.draw(st.sampled_from([0.0, 0.3, 30.0]), "lam"),
         alpha=data.draw(st.sampled_from([1.0, 1.1, 2.0, np.linspace(1.0, 3.0, r)]), "alpha"),
-        init=data.draw(st.sampled_from(["k-means||", "random"]), "init"),
+        init=data.draw(st.sampled_from(["k-means++", "k-means||", "random"]), "init"),
         n_nodes=data.draw(st.integers(1, 4), "n_nodes"),
         tol=0.0,
         max_iter=8,
@@ -186,7 +186,7 @@ def test_the_number_of_nodes_does_not_matter_to_the_iterative_solvers(solver, la
             assert difference(model.components_, whole.components_) < allowed
 
 
-@pytest.mark.parametrize("init", ["k-means||", "random"])
+@pytest.mark.parametrize("init", ["k-means++", "k-means||", "random"])
 def test_one_seed_gives_one_start_however_the_samples_are_cut(init):
     X, source = arranged("runs of unequal length")
     for seed in range(4):
@@ -365,7 +365,7 @@ def test_all_solvers_end_a_fit_at_the_same_components():
 # -- seeds and starts ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("init", ["k-means||", "random"])
+@pytest.mark.parametrize("init", ["k-means++", "k-means||", "random"])
 def test_one_seed_gives_one_result_and_another_seed_another_start(init):
     X, source, _, _ = mixture(7)
     parameters = {"n_components": 4, "init": init, "max_iter": 1}
@@ -506,7 +506,7 @@ DEGENERATE = {
 @pytest.mark.parametrize("name", DEGENERATE)
 def test_degenerate_data_gives_finite_results(name, alpha, lam):
     X = DEGENERATE[name]
-    for init in ("k-means||", "random"):
+    for init in ("k-means++", "k-means||", "random"):
         for r in {1, min(3, len(X)), len(X)}:
             model = fitted(X, n_components=r, alpha=alpha, lam=lam, init=init, max_iter=20)
             assert_sound(model, X)
@@ -770,7 +770,7 @@ def test_a_resumed_fit_cannot_be_told_from_one_that_ran_through(solver, keeps, d
         "solver": solver,
         "alpha": data.draw(st.sampled_from([1.0, 1.5]), "alpha"),
         "noise": data.draw(st.sampled_from(["source", "shared"]), "noise"),
-        "init": data.draw(st.sampled_from(["k-means||", "random"]), "init"),
+        "init": data.draw(st.sampled_from(["k-means++", "k-means||", "random"]), "init"),
         "n_init": data.draw(st.sampled_from([1, 2]), "n_init"),
         "n_nodes": data.draw(st.integers(1, 3), "n_nodes"),
         "tol": data.draw(st.sampled_from([0.0, 1e-4]), "tol"),
@@ -849,7 +849,7 @@ def test_states_are_left_alone_by_what_goes_on_from_them():
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("init", ["k-means||", "random"])
+@pytest.mark.parametrize("init", ["k-means++", "k-means||", "random"])
 def test_every_solver_may_be_started_several_times(solver, init):
     X, source, _, _ = mixture(seed=6)
     one = fitted(X, source, n_components=3, solver=solver, init=init, max_iter=30)

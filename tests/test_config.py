@@ -39,7 +39,7 @@ WRONG = [
     ("lam", np.nan, ValueError, r"must be a float >= 0\. Got nan\."),
     ("lam", np.inf, ValueError, r"must be a float >= 0\. Got inf\."),
     ("lam", "much", TypeError, r"must be a float >= 0\. Got 'much'\."),
-    ("init", "kmeans", ValueError, r"must be one of 'k-means\|\|', 'random', or an array.*Got 'kmeans'\."),
+    ("init", "kmeans", ValueError, r"must be one of 'k-means\+\+', 'k-means\|\|', 'random', or an array.*'kmeans'\."),
     ("n_init", 0, ValueError, r"must be an int >= 1\. Got 0\."),
     ("n_init", 1.5, TypeError, r"must be an int >= 1\. Got 1\.5\."),
     ("max_iter", 0, ValueError, r"must be an int >= 1\. Got 0\."),
@@ -124,7 +124,7 @@ def test_the_fixed_names_are_there_in_order():
         "engine", "n_nodes", "random_state", "warm_start", "verbose",
     ]  # fmt: skip
     defaults = {field.name: field.default for field in fields(Config)}
-    fixed = {"n_components": 8, "solver": "exact", "noise": "source", "lam": 0.0, "init": "k-means||", "n_init": 1}
+    fixed = {"n_components": 8, "solver": "exact", "noise": "source", "lam": 0.0, "init": "k-means++", "n_init": 1}
     assert fixed.items() <= defaults.items()
 
 

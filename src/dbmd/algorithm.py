@@ -28,7 +28,7 @@ from dbmd.model.node import Node
 from dbmd.model.noise import Noise
 from dbmd.model.objective import explained_variance, has_converged, objective
 from dbmd.model.problem import Problem
-from dbmd.model.start import k_means_parallel, nearest, random_samples
+from dbmd.model.start import k_means_of_a_sample, k_means_parallel, nearest, random_samples
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary
 from dbmd.registry import load
 from dbmd.result import Iteration, Result, State
@@ -36,7 +36,7 @@ from dbmd.solvers import WStep
 from dbmd.sweep import Survey, origin_of, summarise, survey, sweep
 
 OnIteration = Callable[[State], object]
-STARTS = {"k-means||": k_means_parallel, "random": random_samples}
+STARTS = {"k-means++": k_means_of_a_sample, "k-means||": k_means_parallel, "random": random_samples}
 # Every so many sweeps start from nothing but W: a fit that is resumed there cannot be told from one that ran through.
 FRESH = 10
 

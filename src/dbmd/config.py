@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dbmd.registry import load, names
 
-INITS = ("k-means||", "random")
+INITS = ("k-means++", "k-means||", "random")
 OPTIONS: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
     "tol": (Real, "a number >= 0", lambda v: 0 <= v < np.inf),
     "max_rounds": (Integral, "an int >= 1", lambda v: v >= 1),
@@ -41,7 +41,8 @@ class Config:
     )
     lam: float = field(default=0.0, metadata={"doc": "Weight >= 0 of the L1 norm of W: larger is sparser."})
     init: str | ArrayLike = field(
-        default="k-means||", metadata={"doc": "Where W starts: 'k-means||', 'random', or a row for each cluster."}
+        default="k-means++",
+        metadata={"doc": "Where W starts: 'k-means++', 'k-means||', 'random', or a row for each cluster."},
     )
     n_init: int = field(default=1, metadata={"doc": "Number of starts; the fit with the lowest objective is kept."})
     max_iter: int = field(default=200, metadata={"doc": "Largest number of iterations."})
@@ -119,8 +120,7 @@ class Config:
             return
         if not isinstance(self.solver_options, Mapping):
             raise TypeError(_message("solver_options", "None or a dict of options of the solver", self.solver_options))
-        parameters = signature(load("solvers", self.solver).solve).parameters.values()
-        known = [p.name for p in parameters if p.kind == p.KEYWORD_ONLY]
+        known = [name for name in signature(load("solvers", self.solver).solve).parameters if name in OPTIONS]
         for name, value in self.solver_options.items():
             if name not in known:
                 raise ValueError(

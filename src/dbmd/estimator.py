@@ -57,8 +57,9 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         its centre (2 is what the paper calls alpha = 1).
     lam : float, default=0.0
         Weight lambda >= 0 of the L1 norm of W: larger is sparser.
-    init : {"k-means||", "random"} or array-like of shape (n_components, n_features), default="k-means||"
-        Where W starts: k-means||, random samples, or given.
+    init : {"k-means++", "k-means||", "random"} or array-like of shape (n_components, n_features), default="k-means++"
+        Where W starts: k-means of some thousand samples, k-means|| of all, random samples, or given. With all but the
+        last, some samples travel to this process.
     n_init : int, default=1
         Number of starts; the fit with the lowest objective is kept.
     max_iter : int, default=200
@@ -135,7 +136,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         noise: Literal["source", "shared"] | float = "source",
         alpha: float | ArrayLike = 1.0,
         lam: float = 0.0,
-        init: str | ArrayLike = "k-means||",
+        init: str | ArrayLike = "k-means++",
         n_init: int = 1,
         max_iter: int = 200,
         tol: float = 1e-3,

@@ -155,7 +155,7 @@ def resume(stopped, *options, data="data.parquet"):
         (["--seed", "1"], " --seed was 0 and is 1"),
         (["--tol", "1e-6"], " --tol was 1e-05 and is 1e-06"),
         (["--max-iter", "48"], " --max-iter was 47 and is 48"),
-        (["--init", "random"], " --init was k-means|| and is random"),
+        (["--init", "random"], " --init was k-means++ and is random"),
         (["--n-init", "2"], " --n-init was 1 and is 2"),
         (["--solver-option", "tol=1e-9"], " --solver-option was None and is"),
         (["--dtype", "float32"], " --dtype was float64 and is float32"),

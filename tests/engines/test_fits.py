@@ -48,7 +48,8 @@ def local():
     [
         ({}, 1e-8),
         ({"alpha": 1.5, "lam": 0.5}, 1e-8),
-        ({"noise": "shared", "n_init": 2, "init": "k-means||", "random_state": 0}, 1e-8),
+        ({"n_init": 2, "init": "k-means++", "random_state": 0}, 1e-8),
+        ({"noise": "shared", "init": "k-means||", "random_state": 0}, 1e-8),
         ({"solver": "agd", "max_iter": 1}, 1e-6),
         ({"solver": "admm", "max_iter": 1}, 1e-6),
         ({"solver": "cease", "max_iter": 1, "lam": 0.5}, 1e-6),

@@ -48,7 +48,10 @@ FREE = ("engine", "n_nodes", "verbose", "warm_start")
 @click.option("--alpha", type=float, default=DEFAULT.alpha, show_default=True, help="Dirichlet concentration, >= 1.")
 @click.option("--lam", type=float, default=DEFAULT.lam, show_default=True, help="Sparsity of the basis, >= 0.")
 @click.option(
-    "--init", default=DEFAULT.init, show_default=True, help="k-means||, random, or an npy file of shape (k, features)."
+    "--init",
+    default=DEFAULT.init,
+    show_default=True,
+    help="k-means++ (of a sample), k-means||, random, or an npy file of shape (k, features).",
 )
 @click.option("--n-init", type=int, default=DEFAULT.n_init, show_default=True, help="Starts; the best is kept.")
 @click.option("--max-iter", type=int, default=DEFAULT.max_iter, show_default=True)
