@@ -98,7 +98,7 @@ def _names(path: Path, folders: set[str]) -> Iterator[str]:
 
 def to_json(record: Mapping[str, Any]) -> bytes:
     """Return a record as JSON; numbers of NumPy become plain ones, what is not finite becomes null."""
-    return (json.dumps(_plain(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return (json.dumps(plain(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def to_npz(arrays: Arrays) -> bytes:
@@ -203,15 +203,16 @@ def _exchange(new: Path, old: Path) -> None:
     os.rename(aside, new)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return what JSON can hold: numbers of NumPy as plain ones, None for what is not finite, texts of the rest."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
+        return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
+        return [plain(entry) for entry in value]
     if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, np.generic):
-        return _plain(value.item())
+        return plain(value.item())
     if isinstance(value, float) and not np.isfinite(value):
         return None
     if value is None or isinstance(value, bool | int | float | str):

@@ -7,6 +7,7 @@ import click
 import dbmd
 from dbmd.cli._errors import FriendlyGroup
 from dbmd.cli.demo import demo
+from dbmd.cli.experiment import experiment
 from dbmd.cli.fit import fit
 from dbmd.cli.info import info
 from dbmd.cli.report import report
@@ -21,5 +22,5 @@ def main() -> None:
     """Distributed Bayesian matrix decomposition: soft clusters of samples from sources of different noise."""
 
 
-for command in (demo, fit, transform, report, info):
+for command in (demo, fit, transform, report, experiment, info):
     main.add_command(command)
