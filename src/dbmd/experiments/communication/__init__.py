@@ -1,0 +1,1 @@
+"""What the solvers send until W is found, and how long that takes over links: Table 1."""
