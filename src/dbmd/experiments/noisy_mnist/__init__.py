@@ -1,0 +1,1 @@
+"""What a noise level for each source gains: images with noise added, and mixtures of cells from real batches."""

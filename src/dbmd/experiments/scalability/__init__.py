@@ -1,0 +1,1 @@
+"""What more nodes gain, and what a pass costs: the figure on scalability."""
