@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from dbmd.kernels import cpu
+from dbmd.kernels import _faces, cpu
 from strategies import h_problem
 
 DTYPES = [np.float32, np.float64]
@@ -63,3 +63,39 @@ def test_read_only_inputs_do_not_compile_it_again(rng):
     warm = cpu.solve_h(problem.Q, problem.Bt, problem.a, cold)
     assert_array_equal(warm, cpu.solve_h(problem.Q, problem.Bt.copy(), problem.a, cold.copy()))
     assert len(cpu._solve.signatures) == solvers
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("r", [1, 2, 5, 10, _faces.MAX_RANK])
+def test_face_by_face_a_sample_is_solved_as_well_as_from_inside(r, dtype, rng, monkeypatch):
+    problem = h_problem(rng, r, 300, dtype=dtype)
+    by_faces = cpu.solve_h(problem.Q, problem.Bt, problem.a)
+    monkeypatch.setattr(cpu, "MAX_RANK", 0)
+    from_inside = cpu.solve_h(problem.Q, problem.Bt, problem.a)
+    assert (problem.objective(by_faces) <= problem.objective(from_inside) + 1e-7 * problem.scale).all()
+    assert problem.residual(by_faces).max() <= (1e-6 if dtype is np.float32 else 1e-11)
+
+
+def test_what_faces_cannot_solve_is_left_over(rng):
+    problem = h_problem(rng, 4, 60)
+    expected = cpu.solve_h(problem.Q, problem.Bt, problem.a)
+    broken = problem.Bt.copy()
+    broken[::7] = np.nan
+    out = np.full_like(broken, -1.0)
+    left = _faces.solve_on_faces(problem.Q, broken, None, out, 1.0)
+    assert_array_equal(left, np.arange(0, 60, 7))
+    assert (out[left] == -1.0).all()
+    found = cpu.solve_h(problem.Q, broken, problem.a)
+    whole = np.isfinite(broken).all(axis=1)
+    assert_array_equal(found[whole], expected[whole])
+    # Two equal components: on no face that has both is the solution unique.
+    twins = np.ones((2, 2))
+    assert len(_faces.solve_on_faces(twins, np.zeros((5, 2)), None, np.empty((5, 2)), 1.0)) == 5
+
+
+def test_maps_of_another_Q_are_not_taken_for_those_of_this(rng):
+    problems = [h_problem(rng, 4, 40) for _ in range(2)]
+    expected = [cpu.solve_h(p.Q, p.Bt, p.a) for p in problems]
+    for p, first in [*zip(problems, expected, strict=True)] * 2:
+        assert_array_equal(cpu.solve_h(p.Q, p.Bt, p.a), first)
+        assert_array_equal(cpu.solve_h(p.Q.copy(), p.Bt, p.a), first)

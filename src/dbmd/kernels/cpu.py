@@ -6,6 +6,8 @@ line of the algorithm is one vectorised loop, whatever the rank. A lane is a sea
 converged leaves it, and the next one sits down. No sample waits for a slower neighbour, and none
 sees another: the arithmetic of a lane reads that lane only.
 
+Without a prior and with few components, most samples need none of this: see :mod:`dbmd.kernels._faces`.
+
 The functions release the GIL and use no thread pool of their own: they are called from several
 Python threads, and are safe in forked workers.
 """
@@ -18,7 +20,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, tolerances
+from dbmd.kernels._faces import MAX_RANK, solve_on_faces
+from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, strictness, tolerances
 
 __all__ = ["solve_h", "sum_log"]
 
@@ -57,20 +60,37 @@ def solve_h(
         Rows inside the simplex, of the type of Bt.
     """
     dtype = Bt.dtype
-    scale, floor, tol = tolerances(Q, dtype)
+    scale, floor, tol, products = tolerances(Q, dtype)
     if out is None:
         out = np.empty(Bt.shape, dtype)
     # Contiguous and writeable, whatever came: anything else would be compiled for again.
-    _solve(
-        np.require(Q / scale, dtype, ["C", "W"]),
-        np.require(Bt, dtype, ["C", "W"]),
-        np.maximum(a / scale, floor).astype(dtype),
-        out if Ht0 is None else np.require(Ht0, dtype, ["C", "W"]),
-        Ht0 is not None,
-        out,
-        dtype.type(1.0 / scale),
-        dtype.type(tol),
-    )
+    Q = np.require(Q / scale, np.float64, ["C", "W"])
+    Bt = np.require(Bt, dtype, ["C", "W"])
+    Ht0 = None if Ht0 is None else np.require(Ht0, dtype, ["C", "W"])
+
+    weights = np.maximum(a / scale, floor).astype(dtype)
+
+    def interior(Bt: NDArray[Any], Ht0: NDArray[Any] | None, out: NDArray[Any]) -> None:
+        _solve(
+            Q.astype(dtype),
+            Bt,
+            weights,
+            out if Ht0 is None else Ht0,
+            Ht0 is not None,
+            out,
+            dtype.type(1.0 / scale),
+            dtype.type(tol),
+            strictness(weights, tol, products, dtype).astype(dtype),
+        )
+
+    if len(Q) > MAX_RANK or np.any(a):
+        interior(Bt, Ht0, out)
+        return out
+    left = solve_on_faces(Q, Bt, Ht0, out, 1.0 / scale)
+    if len(left):
+        rest = np.empty((len(left), len(Q)), dtype)
+        interior(Bt[left], None if Ht0 is None else Ht0[left], rest)
+        out[left] = rest
     return out
 
 
@@ -97,7 +117,7 @@ def _sum_log(Ht: Any) -> Any:
 
 
 @_jit
-def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, tol: Any) -> None:
+def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, tol: Any, strict: Any) -> None:
     n, r = Bt.shape
     dtype = Q.dtype
     zero, one = dtype.type(0), dtype.type(1)
@@ -308,10 +328,11 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
             steps[j] += 1
         for k in range(r):
             a_k = a[k]
+            strict_k = strict[k]
             for j in range(LANES):
                 h[k, j] += step[j] * dh[k, j]
                 z[k, j] += step[j] * dz[k, j]
-                error[j] = max(error[j], abs(h[k, j] * z[k, j] - a_k))
+                error[j] = max(error[j], abs(h[k, j] * z[k, j] - a_k) * strict_k)
                 acc[j] += h[k, j]
         for k in range(r):
             for j in range(LANES):

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, tolerances
+from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, strictness, tolerances
 
 __all__ = ["solve_h", "sum_log"]
 
@@ -60,11 +60,12 @@ def solve_h(
         Rows inside the simplex, of the type of Bt.
     """
     dtype = Bt.dtype
-    scale, floor, tol = tolerances(Q, dtype)
+    scale, floor, tol, products = tolerances(Q, dtype)
     Q = (Q / scale).astype(dtype)
     Bt = Bt / dtype.type(scale)
     a = np.maximum(a / scale, floor).astype(dtype)
     H, Z = _centre(Q, Bt, a) if Ht0 is None else _near(Q, Bt, a, Ht0.astype(dtype))
+    strict = strictness(a, tol, products, dtype)
     allowed = tol * np.maximum(1.0, np.ptp(Bt, axis=1))
 
     active = np.arange(len(Bt))  # the samples that have not converged; the others are left alone
@@ -73,7 +74,7 @@ def solve_h(
         if not len(active):
             break
         stalled = (step[active] <= SHORT) | (count >= PATIENCE)
-        h, z, new_step, error = _newton_step(Q, Bt[active], a, H[active], Z[active], stalled)
+        h, z, new_step, error = _newton_step(Q, Bt[active], a, H[active], Z[active], stalled, strict)
         H[active], Z[active], step[active] = h, z, new_step
         active = active[error > allowed[active]]
 
@@ -117,8 +118,12 @@ def _newton_step(
     h: NDArray[Any],
     z: NDArray[Any],
     stalled: NDArray[np.bool_],
+    strict: NDArray[Any],
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return the next (h, z), the step length and the error of the optimality conditions, row by row."""
+    """Return the next (h, z), the step length and the error of the optimality conditions, row by row.
+
+    Errors of the products h z count ``strict`` times.
+    """
     r, tiny = len(Q), np.finfo(Q.dtype).tiny
     M = Q + (z / h)[:, :, None] * np.eye(r, dtype=Q.dtype)
     M_one = np.linalg.solve(M, np.ones((len(h), r, 1), Q.dtype))[:, :, 0]
@@ -146,7 +151,7 @@ def _newton_step(
     step = np.minimum(1.0, TO_BOUNDARY * _to_boundary(h, dh, z, dz)).astype(Q.dtype)
     h = h + step[:, None] * dh
     z = z + step[:, None] * dz
-    products = np.abs(h * z - a).max(axis=1)
+    products = (np.abs(h * z - a) * strict).max(axis=1)
     gradient = np.abs(h @ Q - b - z + nu).max(axis=1) / r
     sums = np.abs(h.sum(axis=1) - 1.0) / r
     return h, z, step, np.maximum.reduce([products, gradient, sums])
