@@ -44,12 +44,17 @@ WRONG = [
     ("n_init", 1.5, TypeError, r"must be an int >= 1\. Got 1\.5\."),
     ("max_iter", 0, ValueError, r"must be an int >= 1\. Got 0\."),
     ("max_iter", 10.0, TypeError, r"must be an int >= 1\. Got 10\.0\."),
-    ("tol", -1e-3, ValueError, r"must be a float >= 0\. Got -0\.001\."),
-    ("tol", np.nan, ValueError, r"must be a float >= 0\. Got nan\."),
-    ("tol", None, TypeError, r"must be a float >= 0\. Got None\."),
+    ("tol", -1e-3, ValueError, r"must be None or a float >= 0\. Got -0\.001\."),
+    ("tol", np.nan, ValueError, r"must be None or a float >= 0\. Got nan\."),
+    ("tol", "1e-3", TypeError, r"must be None or a float >= 0\. Got '1e-3'\."),
+    ("extrapolate", 1, TypeError, r"must be None, True or False\. Got 1\."),
     ("engine", "cloud", ValueError, r"must be one of 'dask', 'local', 'spark', or.*Got 'cloud'\."),
     ("engine", 3, TypeError, r"must be a name, or a callable that makes an engine of nodes\. Got 3\."),
     ("n_nodes", 0, ValueError, r"must be None or an int >= 1\. Got 0\."),
+    ("forget_factor", 0.0, ValueError, r"must be a float > 0 and <= 1\. Got 0\.0\."),
+    ("forget_factor", 1.5, ValueError, r"must be a float > 0 and <= 1\. Got 1\.5\."),
+    ("forget_factor", np.nan, ValueError, r"must be a float > 0 and <= 1\. Got nan\."),
+    ("forget_factor", None, TypeError, r"must be a float > 0 and <= 1\. Got None\."),
     ("n_nodes", 2.0, TypeError, r"must be None or an int >= 1\. Got 2\.0\."),
 ]
 
@@ -107,6 +112,7 @@ def test_every_solver_takes_a_tolerance_and_a_number_of_rounds(solver):
         {"alpha": (2, 2), "n_components": 2},
         {"engine": list},
         {"n_nodes": 5},
+        {"forget_factor": 1},
         {"solver": "admm", "solver_options": {"rho": 50}},
         {"solver": "cease", "solver_options": {"gamma": 0.001}},
     ],
@@ -121,11 +127,32 @@ def test_good_values_are_taken(good):
 def test_the_fixed_names_are_there_in_order():
     assert [field.name for field in fields(Config)] == [
         "n_components", "solver", "noise", "alpha", "lam", "init", "n_init", "max_iter", "tol", "solver_options",
-        "engine", "n_nodes", "random_state", "warm_start", "verbose",
+        "engine", "n_nodes", "random_state", "warm_start", "forget_factor", "verbose", "extrapolate",
     ]  # fmt: skip
     defaults = {field.name: field.default for field in fields(Config)}
     fixed = {"n_components": 8, "solver": "exact", "noise": "source", "lam": 0.0, "init": "k-means++", "n_init": 1}
     assert fixed.items() <= defaults.items()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "n_sources", "astray"),
+    [
+        ({}, 3, True),
+        ({}, 1, False),
+        ({"noise": "shared"}, 3, False),
+        ({"noise": 1.0}, 3, False),
+        ({"alpha": 1.5}, 1, True),
+        ({"alpha": 1.5, "lam": 0.1}, 1, False),
+        ({"alpha": 1.5, "lam": 0.1}, 2, True),
+    ],
+    ids=str,
+)
+def test_where_the_minimum_is_astray_fits_alternate_plainly_and_stop_early(parameters, n_sources, astray):
+    settled = Config(**parameters).settled(n_sources)
+    assert settled.extrapolate is not astray
+    assert settled.tol == (1e-3 if astray else 1e-5)
+    told = Config(**parameters, tol=1e-7, extrapolate=astray)
+    assert told.settled(n_sources) == told
 
 
 def test_a_config_cannot_be_changed():

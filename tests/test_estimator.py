@@ -377,14 +377,18 @@ def test_verbose_prints_a_line_for_each_iteration(capsys, data):
 @pytest.mark.parametrize("alpha", [1.0, 2.0])
 @pytest.mark.parametrize("noise", ["source", "shared", 0.5])
 def test_a_warm_start_continues(noise, alpha, data):
-    """Short fits, each from where the last one ended: the objective never rises, and ends where one long fit ends."""
+    """Short fits, each from where the last one ended: the objective never rises, and ends where one long fit ends.
+
+    By plain alternation: what is known of the way so far ends with a fit.
+    """
     X, source = data
-    model = DBMD(3, noise=noise, alpha=alpha, lam=0.5, warm_start=True, max_iter=2, tol=0.0, random_state=0)
+    plain = {"noise": noise, "alpha": alpha, "lam": 0.5, "tol": 0.0, "extrapolate": False, "random_state": 0}
+    model = DBMD(3, warm_start=True, max_iter=2, **plain)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         values = [model.fit(X, source=source).objective_ for _ in range(20)]
     assert np.diff(values).max() <= 1e-9 * (np.abs(values).max() + X.size)
-    long = fitted(X, source, noise=noise, alpha=alpha, lam=0.5, max_iter=40, tol=0.0)
+    long = fitted(X, source, max_iter=40, **plain)
     assert_allclose(values[-1], long.objective_, atol=1e-6 * X.size)
 
 

@@ -104,3 +104,15 @@ def test_the_ends_of_the_histogram_are_counted():
     profile.count(np.array([[1.0, 0.0], [1.0 + 1e-7, -0.0]]), 0)
     assert profile.memberships[0].tolist() == [0] * (BINS - 1) + [2]
     assert profile.memberships[1].tolist() == [2] + [0] * (BINS - 1)
+
+
+def test_among_more_sources_a_profile_has_zeros_for_the_others():
+    rng = np.random.default_rng(0)
+    own, all_of_them = Profile.zero(2, 3), Profile.zero(5, 3)
+    for source, number in enumerate((3, 1)):
+        Ht = rng.dirichlet(np.ones(3), 20)
+        own.count(Ht, source)
+        all_of_them.count(Ht, number)
+    found = own.among(np.array([3, 1]), 5)
+    for field in fields(Profile):
+        assert_array_equal(getattr(found, field.name), getattr(all_of_them, field.name))

@@ -338,6 +338,7 @@ VALUES = {
     "numPartitions": 4,
     "seed": 11,
     "verbose": 1,
+    "extrapolate": False,
     "featuresCol": "f",
     "predictionCol": "p",
     "probabilityCol": "h",

@@ -321,3 +321,47 @@ def test_memberships_are_written_to_the_rows_of_their_samples(n_nodes, sources, 
     with Engine(partition(kind(Xt), SOURCES[sources], n_nodes), n_threads=2) as engine:
         engine.ask(partial(memberships, sigma2=SIGMA2, prior=PRIORS["equal"], out=out), W)
     assert_allclose(out, plain_memberships(Xt, W, SOURCES[sources], PRIORS["equal"]), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("offset", [0.0, 1.0, 30.0, 1e4])
+def test_far_from_zero_or_near_it_the_second_pass_sums_up_as_exactly_as_the_first(offset, dtype, rng):
+    # The first pass takes the origin off the samples; the next ones off the sums, where nothing is lost by it.
+    Xt, W = data(rng)
+    Xt, W = (Xt + offset).astype(dtype), W + offset
+    origin = W.mean(axis=1).astype(dtype).astype(float)
+    node = Node("one", block=Block(Xt))
+    found = []
+    for _ in range(2):
+        node, stats = sweep(node, W, sigma2=SIGMA2, prior=PRIORS["none"], gather=True, origin=origin)
+        Ht = node.Ht.astype(np.float64)
+        expected = statistics_of(Xt.astype(np.float64) - origin, Ht, PRIORS["none"])
+        rtol = 1e-12 if dtype is np.float64 else 1e-5
+        assert_allclose(stats[0].XHt, expected.XHt, rtol=0.0, atol=rtol * np.abs(expected.XHt).max())
+        assert_allclose(stats[0].sq_norm, expected.sq_norm, rtol=rtol)
+        found.append(stats[0].squares(W, origin))
+    assert_allclose(found[1], found[0], rtol=1e-10 if dtype is np.float64 else 1e-5)
+
+
+@pytest.mark.parametrize("prior", [0.0, 0.7])
+@pytest.mark.parametrize("kind", ["plain", "offset", "little noise", "many equal rows"])
+def test_float32_and_float64_give_one_misfit_from_cold_and_from_warm(kind, prior, rng):
+    n, m, r = 12_000, 20, 6
+    W = rng.normal(size=(m, r))
+    Xt = rng.dirichlet(np.full(r, 0.5), n) @ W.T + (0.03 if kind == "little noise" else 0.3) * rng.normal(size=(n, m))
+    if kind == "offset":
+        shift = 10.0 * rng.normal(size=m)
+        Xt, W = Xt + shift, W + shift[:, None]
+    elif kind == "many equal rows":
+        Xt[rng.random(n) < 0.8] = Xt[0]  # whose rounding errors all go one way
+    Xt = Xt.astype(np.float32)
+    origin = W.mean(axis=1).astype(np.float32).astype(np.float64)
+    step = partial(sweep, sigma2=np.array([0.01]), prior=np.full(r, prior), gather=True, origin=origin)
+    _, stats = step(Node("float64", block=Block(Xt.astype(np.float64))), W)
+    expected = stats[0]
+    node = Node("float32", block=Block(Xt))
+    for basis in (W, W + 0.03 * rng.normal(size=W.shape), W):
+        node, stats = step(node, basis)
+        if basis is W:
+            assert_allclose(stats[0].squares(W, origin), expected.squares(W, origin), rtol=1e-5)
+            assert_allclose(stats[0].log_prior, expected.log_prior, rtol=1e-5)

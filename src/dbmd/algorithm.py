@@ -8,6 +8,9 @@ alternates three exact minimisations of one objective, Eq. (opt1), so it never r
     W       one small problem, (P) of the errata              solvers/
     sigma   a mean square for each source                     model/noise.py
 
+That alone would take some hundred passes over the data. Most of them are made over a sample (``find_start``), and
+between passes W goes further than to its minimiser, as far as the objective allows (``descend``, model/path.py).
+
 The nodes are reached by one verb, ``ask``; where they live (threads, a cluster) is the engine's business.
 """
 
@@ -17,19 +20,22 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dbmd.config import Config
+from dbmd.data.partition import partition
 from dbmd.engines import Metered, Traffic
 from dbmd.engines.local import Engine as LocalEngine
+from dbmd.model.memory import Memory
 from dbmd.model.node import Node
 from dbmd.model.noise import Noise
-from dbmd.model.objective import explained_variance, has_converged, objective
+from dbmd.model.objective import explained_variance, objective
+from dbmd.model.path import BOLD, GENTLE, LITTLE, Path
 from dbmd.model.problem import Problem
-from dbmd.model.start import k_means_of_a_sample, k_means_parallel, nearest, random_samples
-from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary
+from dbmd.model.start import draw_sample, k_means, k_means_of_a_sample, k_means_parallel, nearest, random_samples
+from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, gram, middle
 from dbmd.registry import load
 from dbmd.result import Iteration, Result, State
 from dbmd.solvers import WStep
@@ -39,6 +45,8 @@ OnIteration = Callable[[State], object]
 STARTS = {"k-means++": k_means_of_a_sample, "k-means||": k_means_parallel, "random": random_samples}
 # Every so many sweeps start from nothing but W: a fit that is resumed there cannot be told from one that ran through.
 FRESH = 10
+SAMPLE_NODES = 8  # of a sample at the centre; not by the machine, whose threads must not change the sums
+SAMPLE_TOL = 0.3  # of the fit of a sample, relative to that of all: an iteration there costs next to nothing
 
 
 def fit(
@@ -82,6 +90,7 @@ def fit(
     -------
     Result
     """
+    config = config.settled(n_sources)
     setting = {"engine": engine, "config": config, "n_sources": n_sources, "dtype": dtype}
     given = config.start(n_features)
     attempts = config.n_init if start is None and given is None else 1
@@ -94,21 +103,46 @@ def fit(
         elif given is not None:
             state = begin(given, **setting)
         else:
-            state = begin(STARTS[str(config.init)](engine.ask, config.n_components, seed + 1000 * attempt), **setting)
-            state = replace(state, attempt=attempt, best=best)
+            state = replace(find_start(seed + 1000 * attempt, **setting), attempt=attempt, best=best)
         state = descend(state, **setting, on_iteration=on_iteration)
         best = min((s for s in (state.best, replace(state, best=None)) if s), key=lambda s: s.history[-1].objective)
     assert best is not None
 
     # A last sweep, from nothing but W and sigma: labels, sizes and objective are those of the model as it is kept.
-    W, sigma2 = best.W.astype(dtype).astype(np.float64), best.sigma2
-    origin = origin_of(W, dtype)
+    W, sigma2, origin = best.W.astype(dtype).astype(np.float64), best.sigma2, best.origin
     last = partial(survey, sigma2=sigma2, prior=config.prior, origin=origin, n_classes=n_classes)
     found: Survey = engine.ask(last, W)
     summaries = found.stats.map(lambda s: s.summary(W, origin))
     value = objective(summaries, W, sigma2, config.lam).value
     explained = explained_variance(found.stats, summaries, n_sources)
-    return Result(W, sigma2, value, list(best.history), best.converged, found.profile, explained)
+    memory = Memory(found.stats, origin)
+    return Result(W, sigma2, value, list(best.history), best.converged, found.profile, explained, memory)
+
+
+def find_start(seed: int, *, engine: Any, config: Config, n_sources: int, dtype: np.dtype[Any]) -> State:
+    """Return the state before the first iteration, as ``config.init`` says.
+
+    After k-means of a sample comes a fit of that sample at the centre: its iterations cost next to nothing, and take W
+    and the noise levels to where a few passes over all samples do the rest.
+    """
+    setting = {"engine": engine, "config": config, "n_sources": n_sources, "dtype": dtype}
+    if config.init != "k-means++":
+        return begin(STARTS[str(config.init)](engine.ask, config.n_components, seed), **setting)
+    sample = draw_sample(engine.ask, config.n_components, seed)
+    W = k_means(sample, config.n_components, seed)
+    if not sample.is_worth_a_fit:
+        return begin(W, **setting)
+    assert config.tol is not None
+    # In float64 whatever the data: many small gains are wanted, and float32 cannot tell them from rounding.
+    double = np.dtype(np.float64)
+    nodes = partition(sample.Xt, sample.source, SAMPLE_NODES, double)
+    weights = np.split(sample.weights, [node.block.first_row for node in nodes[1:]])
+    nodes = [replace(node, weights=own) for node, own in zip(nodes, weights, strict=True)]
+    with LocalEngine(nodes) as centre:
+        own = replace(config, solver="exact", solver_options=None, tol=SAMPLE_TOL * config.tol)
+        setting |= {"engine": centre, "config": own, "dtype": double}
+        state = descend(begin(W, **setting), **setting, bold=GENTLE)
+    return State(state.W, state.sigma2, state.origin, state.floor, path=state.path.elsewhere(), gain=state.gain)
 
 
 def begin(
@@ -121,12 +155,14 @@ def begin(
     dtype: np.dtype[Any],
 ) -> State:
     """Return the state before the first iteration from W, shape (m, r), and sigma2, shape (n_sources,), if given."""
-    origin = origin_of(W, dtype)
-    hard: PerSource[Statistics] = engine.ask(partial(nearest, origin=origin), W)
+    amidst = origin_of(W, dtype)
+    hard: PerSource[Statistics] = engine.ask(partial(nearest, origin=amidst), W)
     noise = Noise.for_data(config.noise, n_sources, hard, dtype)
     if sigma2 is None:
-        sigma2 = noise.levels(hard.map(lambda s: s.summary(W, origin)), len(W))
-    return State(W, sigma2, origin, noise.floor)
+        sigma2 = noise.levels(hard.map(lambda s: s.summary(W, amidst)), len(W))
+    # One column of W may be far out; the mean of the samples is not.
+    mean = amidst + middle(hard)
+    return State(W, sigma2, mean.astype(dtype).astype(np.float64), noise.floor)
 
 
 def descend(
@@ -136,23 +172,32 @@ def descend(
     config: Config,
     n_sources: int,
     dtype: np.dtype[Any],
-    on_iteration: OnIteration,
+    bold: float = BOLD,
+    on_iteration: OnIteration = lambda state: None,
 ) -> State:
     """Alternate H, W and sigma from a state until it converges."""
-    engine = Metered(engine)
+    engine, config = Metered(engine), config.settled(n_sources)
+    assert config.tol is not None
     solver = load("solvers", config.solver)
     w_step = _w_step_at_the_centre if solver.GATHERS else _w_step_over_the_nodes
     noise = Noise(config.noise, n_sources, state.floor)
     origin = state.origin
-    h_step = partial(sweep, prior=config.prior, origin=origin, gather=solver.GATHERS)
+    near_zero = noise.is_near_zero(origin, dtype)
+    h_step = partial(sweep, prior=config.prior, origin=origin, near_zero=near_zero, gather=solver.GATHERS)
 
     while not state.converged and len(state.history) < config.max_iter:
-        clock, traffic, last = time.perf_counter(), engine.traffic, state.objective
-        W, sigma2 = state.W, state.sigma2
-        replies = engine.ask(partial(h_step, sigma2=sigma2, warm=len(state.history) % FRESH > 0), W)
-        step, summaries, w_traffic = w_step(W, replies, sigma2, origin, engine, solver, config)
-        levels = noise.levels(summaries, len(W))
-        now = objective(summaries, step.W, levels, config.lam)
+        clock, traffic, last, path = time.perf_counter(), engine.traffic, state.objective, state.path
+        damping = bold if state.gain < LITTLE else GENTLE
+        ahead, passes, warm = path.ahead(state.W, config.lam, damping), 0, len(state.history) % FRESH > 0
+        while True:
+            replies = engine.ask(partial(h_step, sigma2=state.sigma2, warm=warm), ahead)
+            found = w_step(ahead, replies, state.sigma2, origin, engine, solver, config)
+            levels = noise.levels(found.summaries, len(ahead))
+            now = objective(found.summaries, found.step.W, levels, config.lam)
+            passes += 1
+            if last is None or ahead is state.W or now.value < last.value:
+                break
+            ahead, path, warm = state.W, Path(), True  # too far: from W itself the objective cannot rise
         if last is not None and now.exceeds(last, dtype):
             return replace(state, converged=True)  # as far as the numbers of this type can tell: stay where we were
 
@@ -161,43 +206,71 @@ def descend(
             iteration=len(state.history) + 1,
             objective=now.value,
             seconds=time.perf_counter() - clock,
-            rounds=step.rounds,
-            floats_up=w_traffic.floats_up,
-            floats_down=w_traffic.floats_down,
+            rounds=found.step.rounds,
+            floats_up=found.traffic.floats_up,
+            floats_down=found.traffic.floats_down,
             total_floats_up=total.floats_up,
             total_floats_down=total.floats_down,
-            w_change=step.change,
-            w_converged=step.converged,
+            w_change=found.step.change,
+            w_converged=found.step.converged,
+            passes=passes,
         )
+        # What may be rounding tells no direction.
+        extrapolate = config.extrapolate and noise.can_be_told(found.summaries, len(ahead))
+        noisiest = np.full(n_sources, max(state.sigma2[c] for c in found.summaries))
+        path = path.to(ahead, found.step.W, found.A, gram(found.summaries, noisiest)) if extrapolate else Path()
+        gain = now.gain(last)
         state = replace(
             state,
-            W=step.W,
+            W=found.step.W,
             sigma2=levels,
             objective=now,
             history=(*state.history, record),
-            converged=last is not None and has_converged(last, now, config.tol),
+            path=path,
+            gain=gain,
+            # A step that had to be held back tells nothing of how much there is still to gain.
+            converged=passes == 1 and gain <= config.tol,
         )
         if on_iteration(state):
             break
     return state
 
 
-WOutcome = tuple[WStep, PerSource[Summary], Traffic]
+class Found(NamedTuple):
+    """What a W-step leads to.
+
+    Attributes
+    ----------
+    step : WStep
+        W, and how it was found.
+    A : array of shape (r, r)
+        Gram matrix of the memberships, weighted by precision.
+    summaries : PerSource[Summary]
+        At the new W.
+    traffic : Traffic
+        Of the W-step.
+    """
+
+    step: WStep
+    A: Float
+    summaries: PerSource[Summary]
+    traffic: Traffic
 
 
 def _w_step_at_the_centre(
     W: Float, replies: PerSource[Statistics], sigma2: Float, origin: Float, engine: Metered, solver: Any, config: Config
-) -> WOutcome:
+) -> Found:
     """Solve (P) on the statistics that the sweep brought: the centre asks itself."""
     problem = Problem.of(replies.map(lambda s: s.summary(W, origin)), sigma2, config.lam, engine.n_nodes)
-    centre = LocalEngine([Node("centre", quadratic=Quadratic.of(replies, sigma2, origin))])
+    share = Quadratic.of(replies, sigma2, origin)
+    centre = LocalEngine([Node("centre", quadratic=share)])
     step = solver.solve(W, centre.ask, problem, **dict(config.solver_options or {}))
-    return step, replies.map(lambda s: s.summary(step.W, origin)), engine.last
+    return Found(step, share.A, replies.map(lambda s: s.summary(step.W, origin)), engine.last)
 
 
 def _w_step_over_the_nodes(
     W: Float, replies: PerSource[Summary], sigma2: Float, origin: Float, engine: Metered, solver: Any, config: Config
-) -> WOutcome:
+) -> Found:
     """Solve (P) in rounds over the nodes, which keep their statistics."""
     problem = Problem.of(replies, sigma2, config.lam, engine.n_nodes)
     start = engine.traffic
@@ -207,5 +280,5 @@ def _w_step_over_the_nodes(
     before = objective(replies, W, sigma2, config.lam).value
     if objective(summaries, step.W, sigma2, config.lam).value > before:
         # A method that was stopped early may end higher than it began; the objective must not.
-        return step._replace(W=W), replies, traffic
-    return step, summaries, traffic
+        step, summaries = step._replace(W=W), replies
+    return Found(step, gram(summaries, sigma2), summaries, traffic)

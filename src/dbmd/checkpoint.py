@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dbmd.model.objective import Objective
+from dbmd.model.path import Path as Descent
 from dbmd.result import Iteration, State
 from dbmd.storage import from_npz, to_json, to_npz, write_file
 
-FORMAT = "dbmd-checkpoint-1"
+FORMAT = "dbmd-checkpoint-2"
 
 
 @dataclass
@@ -88,6 +89,9 @@ def _to_arrays(state: State, identity: Mapping[str, Any]) -> dict[str, Any]:
     arrays: dict[str, Any] = {"record": np.array(to_json(record).decode())}
     for name, s in states.items():
         arrays |= {f"{name}_W": s.W, f"{name}_sigma2": s.sigma2, f"{name}_origin": s.origin}
+    # Of the path only that of the attempt that goes on: the best one is at its end.
+    path = {f.name: getattr(state.path, f.name) for f in fields(state.path)}
+    arrays |= {f"path_{name}": np.array(value) for name, value in path.items() if value is not None and len(value)}
     return arrays
 
 
@@ -97,6 +101,7 @@ def _record(state: State) -> dict[str, Any]:
         "attempt": state.attempt,
         "converged": state.converged,
         "floor": state.floor,
+        "gain": state.gain if np.isfinite(state.gain) else None,
         "objective": asdict(state.objective),
         "history": [record.asdict() for record in state.history],
     }
@@ -108,20 +113,27 @@ def _from_arrays(arrays: Mapping[str, Any], path: Path) -> tuple[State, dict[str
         if record["format"] != FORMAT:
             raise KeyError(record["format"])
         best = _state(record["best"], arrays, "best") if "best" in record else None
-        return _state(record["state"], arrays, "state", best), dict(record["identity"])
+        return replace(_state(record["state"], arrays, "state"), best=best, path=_path(arrays)), dict(
+            record["identity"]
+        )
     except Exception as error:  # there is no end to what may be wrong with a file
         raise ValueError(f"{path} is not a checkpoint of this version of dbmd ({error}).") from error
 
 
-def _state(record: Mapping[str, Any], arrays: Mapping[str, Any], name: str, best: State | None = None) -> State:
+def _state(record: Mapping[str, Any], arrays: Mapping[str, Any], name: str) -> State:
     return State(
         W=arrays[f"{name}_W"],
         sigma2=arrays[f"{name}_sigma2"],
         origin=arrays[f"{name}_origin"],
         floor=record["floor"],
+        gain=float("inf") if record["gain"] is None else record["gain"],
         objective=Objective(**record["objective"]),
         history=tuple(Iteration(**entry) for entry in record["history"]),
         converged=record["converged"],
         attempt=record["attempt"],
-        best=best,
     )
+
+
+def _path(arrays: Mapping[str, Any]) -> Descent:
+    known = {f.name: arrays.get(f"path_{f.name}", f.default) for f in fields(Descent)}
+    return Descent(**known | {name: tuple(known[name]) for name in ("steps", "changes")})

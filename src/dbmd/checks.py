@@ -40,6 +40,28 @@ def number_sources(source: ArrayLike | None, n: int) -> tuple[NDArray[Any], NDAr
     return labels, codes.astype(np.intp) if len(labels) > 1 else 0
 
 
+def number_among(known: NDArray[Any], found: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the labels of known sources with those that are new behind them, and the number of each that was found.
+
+    Without labels, ``found`` is None, and there must be but one source.
+    """
+    if found is None:
+        if len(known) > 1:
+            raise ValueError(f"The model knows {len(known)} sources: say in source= which samples are of which.")
+        return known, np.zeros(1, np.intp)
+    kinds = {"number" if labels.dtype.kind in "iuf" else labels.dtype.kind for labels in (known, found)}
+    if len(kinds - {"O"}) > 1:
+        raise TypeError(
+            f"source must have labels of the kind that the model knows, such as {known[0]!r}. Got {found[0]!r}."
+        )
+    both = np.concatenate([known, found])  # of the type that has room for all
+    already = set(both[: len(known)].tolist())
+    new = [label not in already for label in both[len(known) :].tolist()]
+    names = np.concatenate([both[: len(known)], both[len(known) :][new]])
+    number = {label: i for i, label in enumerate(names.tolist())}
+    return names, np.array([number[label] for label in both[len(known) :].tolist()], dtype=np.intp)
+
+
 def check_feature_names(found: list[str], known: list[str]) -> None:
     """Raise a ValueError if a dataset has other features than the model, or in another order."""
     numbered = [str(i) for i in range(len(known))]  # what columns without names are called

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dbmd.registry import load, names
 
+TOL, EARLY = 1e-5, 1e-3
 INITS = ("k-means++", "k-means||", "random")
 OPTIONS: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
     "tol": (Real, "a number >= 0", lambda v: 0 <= v < np.inf),
@@ -46,7 +47,10 @@ class Config:
     )
     n_init: int = field(default=1, metadata={"doc": "Number of starts; the fit with the lowest objective is kept."})
     max_iter: int = field(default=200, metadata={"doc": "Largest number of iterations."})
-    tol: float = field(default=1e-3, metadata={"doc": "Stop when the objective falls by less than this, relatively."})
+    tol: float | None = field(
+        default=None,
+        metadata={"doc": "Stop when the objective falls by less than this, relatively."},
+    )
     solver_options: Mapping[str, Any] | None = field(
         default=None, metadata={"doc": "Options of the solver: tol, max_rounds, rho, gamma."}
     )
@@ -54,7 +58,14 @@ class Config:
     n_nodes: int | None = field(default=None, metadata={"doc": "Into how many nodes the samples are cut."})
     random_state: Any = field(default=None, metadata={"doc": "Seed of the start: one seed gives one result."})
     warm_start: bool = field(default=False, metadata={"doc": "Start from the components of the last fit."})
+    forget_factor: float = field(
+        default=0.7, metadata={"doc": "Of batches: what the ones before count for with each further one; 1: as ever."}
+    )
     verbose: int = field(default=0, metadata={"doc": "Print a line for each iteration."})
+    extrapolate: bool | None = field(
+        default=None,
+        metadata={"doc": "Go further between passes than the W-step, or alternate plainly."},
+    )
 
     def __post_init__(self) -> None:
         _check_number("n_components", self.n_components, Integral, "an int >= 1", lambda v: v >= 1)
@@ -69,7 +80,10 @@ class Config:
             _check_name("init", self.init, INITS, "or an array of shape (n_components, n_features)")
         _check_number("n_init", self.n_init, Integral, "an int >= 1", lambda v: v >= 1)
         _check_number("max_iter", self.max_iter, Integral, "an int >= 1", lambda v: v >= 1)
-        _check_number("tol", self.tol, Real, "a float >= 0", lambda v: 0 <= v < np.inf)
+        if self.tol is not None:
+            _check_number("tol", self.tol, Real, "None or a float >= 0", lambda v: 0 <= v < np.inf)
+        if not isinstance(self.extrapolate, bool | np.bool_ | None):
+            raise TypeError(_message("extrapolate", "None, True or False", self.extrapolate))
         self._check_solver_options()
         if isinstance(self.engine, str):
             _check_name("engine", self.engine, names("engines"), "or a callable that makes an engine of nodes")
@@ -77,6 +91,19 @@ class Config:
             raise TypeError(_message("engine", "a name, or a callable that makes an engine of nodes", self.engine))
         if self.n_nodes is not None:
             _check_number("n_nodes", self.n_nodes, Integral, "None or an int >= 1", lambda v: v >= 1)
+        _check_number("forget_factor", self.forget_factor, Real, "a float > 0 and <= 1", lambda v: 0 < v <= 1)
+
+    def settled(self, n_sources: int) -> Config:
+        """Return the parameters with ``tol`` and ``extrapolate`` decided.
+
+        With several noise levels the minimum of the objective lies far from the truth: a simplex as large as the noise
+        of the noisiest source costs the others nothing. With alpha > 1 and lam = 0 it lies at infinity. There, plain
+        alternation that is stopped early stays near the data.
+        """
+        several_levels = self.noise == "source" and n_sources > 1
+        astray = several_levels or bool(self.prior.any() and self.lam == 0.0)
+        tol = (EARLY if astray else TOL) if self.tol is None else self.tol
+        return replace(self, tol=tol, extrapolate=not astray if self.extrapolate is None else self.extrapolate)
 
     @property
     def prior(self) -> NDArray[np.float64]:

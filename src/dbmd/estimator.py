@@ -22,12 +22,14 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from dbmd import persistence
 from dbmd.algorithm import fit
 from dbmd.callbacks import CallbackSupportMixin, Task, with_callbacks
-from dbmd.checks import check_feature_names, check_finite, number_sources
+from dbmd.checks import check_feature_names, check_finite, number_among, number_sources
 from dbmd.config import Config
 from dbmd.dataset import Dataset, framework_of, in_memory, is_path, open_data
 from dbmd.engines.local import Engine as LocalEngine
+from dbmd.model.memory import Memory
 from dbmd.model.noise import Noise
 from dbmd.model.start import nearest
+from dbmd.online import update
 from dbmd.registry import load as load_module
 from dbmd.result import Result, State
 from dbmd.sweep import memberships, origin_of, own_labels, sweep
@@ -58,14 +60,16 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
     lam : float, default=0.0
         Weight lambda >= 0 of the L1 norm of W: larger is sparser.
     init : {"k-means++", "k-means||", "random"} or array-like of shape (n_components, n_features), default="k-means++"
-        Where W starts: k-means of some thousand samples, k-means|| of all, random samples, or given. With all but the
-        last, some samples travel to this process.
+        Where W starts: k-means and a fit of some thousand samples, k-means|| of all, random samples, or given. With all
+        but the last, some samples travel to this process.
     n_init : int, default=1
         Number of starts; the fit with the lowest objective is kept.
     max_iter : int, default=200
         Largest number of iterations.
-    tol : float, default=1e-3
-        Stop when the objective falls by less than this, relative to its misfit and penalty terms.
+    tol : float, optional
+        Stop when the objective falls by less than this, relative to its misfit and penalty terms. By default 1e-5; 1e-3
+        where the minimum of the objective is far from the truth, or at infinity: if several noise levels are inferred,
+        or with alpha > 1 and lam = 0 (docs/model.md).
     solver_options : dict, optional
         Options of the solver: ``tol`` (relative change of W), ``max_rounds``, ``rho`` of "admm", ``gamma`` of "cease".
     engine : str or callable, default="local"
@@ -76,8 +80,15 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         Seed of the start. One seed gives one result, whatever the number of nodes and threads.
     warm_start : bool, default=False
         Start from the components of the last fit.
+    forget_factor : float, default=0.7
+        In :meth:`partial_fit`, what earlier batches count for is multiplied by this, > 0 and <= 1, with each batch; 1
+        forgets nothing.
     verbose : int, default=0
-        Print a line for each iteration.
+        Print a line for each iteration, and for each further batch.
+    extrapolate : bool, optional
+        Go further between passes over the data than the minimiser for W, as a quasi-Newton method does, where the
+        objective allows it: a fit then takes some passes instead of some hundred. False is plain alternation, the
+        paper's. By default True, and False where ``tol`` is 1e-3 by default, for the same reason.
 
     Attributes
     ----------
@@ -97,6 +108,10 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         For each iteration: iteration, objective, seconds, rounds, floats_up, floats_down, ...
     n_iter_ : int
         Number of iterations.
+    n_steps_ : int
+        Number of batches; a fit takes its data as one.
+    n_samples_seen_ : int
+        Number of samples in all of them.
     profile_ : Profile
         What the memberships look like: for each source and cluster counts, sizes and histograms, and how the clusters
         agree with known classes.
@@ -139,13 +154,15 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         init: str | ArrayLike = "k-means++",
         n_init: int = 1,
         max_iter: int = 200,
-        tol: float = 1e-3,
+        tol: float | None = None,
         solver_options: Mapping[str, Any] | None = None,
         engine: Any = "local",
         n_nodes: int | None = None,
         random_state: Any = None,
         warm_start: bool = False,
+        forget_factor: float = 0.7,
         verbose: int = 0,
+        extrapolate: bool | None = None,
     ) -> None:
         self.n_components = n_components
         self.solver = solver
@@ -161,13 +178,16 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         self.n_nodes = n_nodes
         self.random_state = random_state
         self.warm_start = warm_start
+        self.forget_factor = forget_factor
         self.verbose = verbose
+        self.extrapolate = extrapolate
 
     feature_names_in_: NDArray[Any]
     labels_: NDArray[np.intp]
     sources_: NDArray[Any]
     noise_variance_: NDArray[np.float64]
     components_: NDArray[Any]
+    _memory: Memory
 
     # -- fitting ---------------------------------------------------------------------------------------------------
 
@@ -199,13 +219,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
     def _fit_with_callbacks(self, data: Dataset, task: Task) -> None:
 
         def on_iteration(state: State) -> bool:
-            record = state.history[-1]
-            if self.verbose:
-                print(
-                    f"[DBMD] iteration {record.iteration}: objective {record.objective:.8g}, "
-                    f"{record.rounds} rounds, {record.seconds:.2f} s",
-                    flush=True,
-                )
+            self._tell(state)
             return task.iteration(partial(self._so_far, data, state.W, state.sigma2))
 
         self.fit_data(data, on_iteration=on_iteration)
@@ -261,22 +275,53 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
                 resume=resume,
                 on_iteration=on_iteration,
             )
-            labels = None
-            if data.is_here and data.keeps_rows(config.n_components):
-                labels = engine.ask(own_labels).values
+            labels = _labels(engine, data, config.n_components)
         order = np.arange(config.n_components)
         if isinstance(config.init, str) and np.ndim(config.alpha) == 0:
             # Components that are no sample's largest go behind the others, so that the labels in use are consecutive.
             order = np.argsort(result.profile.counts.sum(axis=0) == 0, kind="stable")
         before = sum(record.seconds for record in resume.history) if resume is not None else 0.0
-        self._keep(result, order, data)
-        self.fit_info_ = self._info(result, data, time.perf_counter() - clock + before)
-        if hasattr(self, "labels_"):
-            del self.labels_
-        if labels is not None:
-            self.labels_ = np.argsort(order)[labels]
-        self._warn_if_unconverged(result, config)
+        self.n_features_in_ = m
+        if data.feature_names is not None:
+            self.feature_names_in_ = np.asarray(data.feature_names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.n_steps_, self.n_samples_seen_ = 1, n
+        self._keep(result, data, data.source_names, order, labels, time.perf_counter() - clock + before)
+        self._warn_if_unconverged(result, config.settled(data.n_sources))
         return self
+
+    def partial_fit(self, X: Any, y: Any = None, *, source: ArrayLike | None = None) -> Self:
+        """Fit the first batch of a stream of samples, or bring a fitted model up to date with a further batch.
+
+        The first batch is fitted as :meth:`fit` does it. A further one takes two passes: its samples are described by
+        the model as it is, then components and noise levels are found anew from them and from statistics of the batches
+        before, which count for less with each batch (``forget_factor``). After a fit the data of the fit are the batch
+        before. A directory that :meth:`save` wrote has no such statistics: a loaded model goes on from its components,
+        but knows nothing of the samples that they came from. Pickles and copies keep all.
+
+        Labels, sizes, objective and all that is told of the fit are those of the last batch.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features); or what :func:`dbmd.open_data` takes
+            The samples of the batch, in memory or in files. The first batch has at least ``n_components``.
+        y : None
+            Ignored.
+        source : array-like of shape (n_samples,), or str, optional
+            The source of each sample, as for :meth:`fit`. A source that is new comes behind the others in ``sources_``;
+            one that is not in the batch keeps its noise level, or shares in the one for all.
+
+        Returns
+        -------
+        self : DBMD
+        """
+        home = X.lives_on if isinstance(X, Dataset) else framework_of(X)
+        if home is not None:
+            raise TypeError(f"partial_fit takes batches that are here, not on {home}. Hand them over one by one.")
+        is_first = not hasattr(self, "components_")
+        with self._opened(X, source, reset=is_first) as data:
+            return self.fit_data(data, on_iteration=self._tell) if is_first else self._update(data)
 
     def fit_transform(self, X: Any, y: Any = None, *, source: ArrayLike | None = None) -> NDArray[Any]:
         """Fit, and return the memberships of the samples.
@@ -425,7 +470,8 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted model to a directory: ``model.json`` and ``arrays.npz``, no pickle.
 
-        It is written under a temporary name and renamed, so that a kill leaves the old one or the new one.
+        It is written under a temporary name and renamed, so that a kill leaves the old one or the new one. What
+        :meth:`partial_fit` remembers of earlier batches is not written.
 
         Parameters
         ----------
@@ -514,20 +560,71 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         """Return the attributes that a model needs to be used."""
         return {"components_": W.T.astype(data.dtype), "noise_variance_": sigma2, "sources_": data.source_names}
 
-    def _keep(self, result: Result, order: NDArray[np.intp], data: Dataset) -> None:
-        self.n_features_in_ = data.shape[1]
-        if data.feature_names is not None:
-            self.feature_names_in_ = np.asarray(data.feature_names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+    def _tell(self, state: State) -> None:
+        """Print a line about an iteration, if that is wanted."""
+        record = state.history[-1]
+        if self.verbose:
+            print(
+                f"[DBMD] iteration {record.iteration}: objective {record.objective:.8g}, "
+                f"{record.rounds} rounds, {record.seconds:.2f} s",
+                flush=True,
+            )
+
+    def _update(self, data: Dataset) -> Self:
+        """Take in a further batch."""
+        clock, config = time.perf_counter(), self._config()
+        r, m = self.components_.shape
+        if config.n_components != r:
+            raise ValueError(
+                f"The 'n_components' parameter of DBMD must not change between batches: the model has {r}. "
+                f"Got {config.n_components}."
+            )
+        sources, numbers = number_among(self.sources_, data.sources)
+        sigma2 = np.resize(self.noise_variance_, len(sources))
+        sigma2[numbers] = self._noise_for(data)
+        with self._engine(data) as engine:
+            result = update(
+                engine,
+                config,
+                getattr(self, "_memory", Memory.of_nothing(m)),
+                self.components_.T.astype(float),
+                sigma2,
+                numbers=numbers,
+                n_classes=0 if data.classes is None else len(data.classes),
+                dtype=data.dtype,
+            )
+            labels = _labels(engine, data, r)
+        self.n_steps_, self.n_samples_seen_ = self.n_steps_ + 1, self.n_samples_seen_ + data.shape[0]
+        self._keep(result, data, sources, np.arange(r), labels, time.perf_counter() - clock)
+        if self.verbose:
+            seconds = self.fit_info_["seconds"]
+            print(f"[DBMD] batch {self.n_steps_}: objective {self.objective_:.8g}, {seconds:.2f} s", flush=True)
+        return self
+
+    def _keep(
+        self,
+        result: Result,
+        data: Dataset,
+        sources: NDArray[Any],
+        order: NDArray[np.intp],
+        labels: NDArray[np.intp] | None,
+        seconds: float,
+    ) -> None:
+        """Set what was learned, with the components in an order."""
         self.components_ = result.W.T.astype(data.dtype)[order]
-        self.sources_ = data.source_names
+        self.sources_ = sources
         self.noise_variance_ = result.sigma2
         self.profile_ = result.profile.reordered(order)
         self.cluster_sizes_ = self.profile_.sizes.sum(axis=0)
         self.objective_ = result.objective
         self.history_ = result.history
         self.n_iter_ = len(result.history)
+        self.fit_info_ = self._info(result, data, seconds)
+        self._memory = result.memory.reordered(order)
+        if hasattr(self, "labels_"):
+            del self.labels_
+        if labels is not None:
+            self.labels_ = np.argsort(order)[labels]
 
     def _info(self, result: Result, data: Dataset, seconds: float) -> dict[str, Any]:
         """Return what a report tells beside the model itself, ready for JSON."""
@@ -538,7 +635,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
             "seed": int(self.random_state) if isinstance(self.random_state, int | np.integer) else None,
             "dtype": data.dtype.name,
             "explained": float(result.explained[-1]),
-            "explained_by_source": result.explained[:-1].tolist(),
+            "explained_by_source": [None if np.isnan(part) else float(part) for part in result.explained[:-1]],
             "classes": None if data.classes is None else data.classes.tolist(),
             "data": None if data.about is None else dict(data.about),
         }
@@ -638,6 +735,11 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
 
     def _engine(self, data: Dataset) -> Any:
         return data.on(data.lives_on or "local", self.n_nodes, len(self.components_))
+
+
+def _labels(engine: Any, data: Dataset, r: int) -> NDArray[np.intp] | None:
+    """Return the cluster of each sample by the last sweep, shape (n,), if its r memberships were kept here."""
+    return engine.ask(own_labels).values if data.is_here and data.keeps_rows(r) else None
 
 
 def _check_can_transform(X: Any) -> None:

@@ -52,6 +52,8 @@ def save(
         "noise_variance": model.noise_variance_,
         "objective": model.objective_,
         "history": [record.asdict() for record in model.history_],
+        "n_samples_seen": model.n_samples_seen_,
+        "n_steps": model.n_steps_,
         "fit": info,
     }
     files = {"model.json": to_json(record), "arrays.npz": to_npz(arrays), **beside}
@@ -91,6 +93,9 @@ def _restored(kind: type[M], record: dict[str, Any], arrays: dict[str, Any]) -> 
     model.history_ = [Iteration(**entry) for entry in record["history"]]
     model.n_iter_ = len(model.history_)
     model.fit_info_ = dict(record["fit"])
+    # A model that was written before there were batches came from one.
+    model.n_samples_seen_ = record.get("n_samples_seen", model.fit_info_["n_samples"])
+    model.n_steps_ = record.get("n_steps", 1)
     if names is not None:
         model.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
     if "labels" in arrays:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,16 @@ class Profile:
             memberships=self.memberships[order],
             contingency=self.contingency[:, order],
         )
+
+    def among(self, numbers: NDArray[np.intp], n_sources: int) -> Profile:
+        """Return the profile among more sources, of which its own are those with the given numbers."""
+
+        def placed(values: NDArray[Any]) -> NDArray[Any]:
+            among = np.zeros((n_sources, *values.shape[1:]), values.dtype)
+            among[numbers] = values
+            return among
+
+        return replace(self, **{name: placed(getattr(self, name)) for name in ("n", "counts", "sizes", "largest")})
 
     def count(self, Ht: NDArray[np.floating], source: int, classes: NDArray[np.intp] | None = None) -> None:
         """Count samples of one source in: memberships of shape (n, r), and the numbers of their classes, if known."""

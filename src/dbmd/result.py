@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from dbmd.model.memory import Memory
 from dbmd.model.objective import Objective
+from dbmd.model.path import Path
 from dbmd.model.statistics import Float
 from dbmd.profile import Profile
 
@@ -34,6 +36,8 @@ class Iteration(Mapping[str, Any]):
         Relative change of W in the last round of the W-step.
     w_converged : bool
         Whether that was below the solver's tolerance.
+    passes : int
+        Passes over the data: two where the first went too far ahead and was given up.
     """
 
     iteration: int
@@ -46,6 +50,7 @@ class Iteration(Mapping[str, Any]):
     total_floats_down: int
     w_change: float
     w_converged: bool
+    passes: int = 1
 
     def __getitem__(self, name: str) -> Any:
         if name in self:
@@ -86,6 +91,10 @@ class State:
         After the last iteration.
     history : tuple of Iteration
         One for each iteration.
+    path : Path
+        The last steps, which the next one is found from.
+    gain : float
+        The last decrease of the objective, relative to its scale.
     converged : bool
         Whether the last decrease was below the tolerance.
     attempt : int
@@ -100,6 +109,8 @@ class State:
     floor: float
     objective: Objective | None = None
     history: tuple[Iteration, ...] = ()
+    path: Path = field(default_factory=Path)
+    gain: float = float("inf")
     converged: bool = False
     attempt: int = 0
     best: State | None = None
@@ -119,18 +130,21 @@ class Result:
         At W, sigma2 and the memberships that belong to them.
     history : list of Iteration
         One for each iteration.
-    converged : bool
-        Whether the last decrease was below the tolerance.
+    converged : bool, optional
+        Whether the last decrease was below the tolerance; None where there was but one step.
     profile : Profile
         What the memberships look like.
     explained : array of shape (n_sources + 1,)
         Part of the variance about the mean that the model explains: of each source, and of all data.
+    memory : Memory
+        What batches that follow need to know of these samples.
     """
 
     W: Float
     sigma2: Float
     objective: float
     history: list[Iteration]
-    converged: bool
+    converged: bool | None
     profile: Profile
     explained: Float
+    memory: Memory

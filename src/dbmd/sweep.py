@@ -84,6 +84,7 @@ def sweep(
     prior: Float,
     gather: bool,
     origin: Float | None = None,
+    near_zero: bool = False,
     warm: bool = True,
 ) -> tuple[Node, PerSource[Statistics] | PerSource[Summary]]:
     """Node: find the memberships of its samples at W, and send statistics for each source that it holds.
@@ -102,6 +103,8 @@ def sweep(
         Send all statistics (m r + r^2 numbers and a few scalars a source), or keep them and send their summary.
     origin : array of shape (m,), optional
         What statistics are taken about; zero without it.
+    near_zero : bool
+        Whether the origin may be taken off the sums instead of the samples.
     warm : bool
         Whether to start from the memberships of the last sweep, if they are there.
 
@@ -117,7 +120,8 @@ def sweep(
     stats: PerSource[Statistics] = PerSource()
     warm = warm and node.Ht is not None
     Ht = _room(node, W) if node.Ht is None else node.Ht
-    for chunk, _, found in _steps(node, W, sigma2, prior, origin, Ht, warm=warm, norms=norms is None):
+    taken = np.zeros_like(origin) if near_zero and node.block.is_in_a_row else node.block.without(origin)
+    for chunk, _, found in _steps(node, W, sigma2, prior, origin, taken, Ht, warm=warm, norms=norms is None):
         stats += PerSource({chunk.source: found})
     if norms is None:
         norms = {c: s.sq_norm for c, s in stats.items()}
@@ -156,7 +160,8 @@ def survey(
     stats: PerSource[Statistics] = PerSource()
     profile = Profile.zero(len(sigma2), W.shape[1], n_classes)
     Ht = _room(node, W)
-    for chunk, h, found in _steps(node, W, sigma2, prior, origin, Ht, warm=False, norms=True):
+    taken = node.block.without(origin)
+    for chunk, h, found in _steps(node, W, sigma2, prior, origin, taken, Ht, warm=False, norms=True):
         stats += PerSource({chunk.source: found})
         profile.count(h, chunk.source, chunk.classes)
     return replace(node, Ht=Ht), Survey(stats, profile)
@@ -173,20 +178,26 @@ def _steps(
     sigma2: Float,
     prior: Float,
     origin: Float,
+    taken: Float,
     Ht: NDArray[Any] | None,
     *,
     warm: bool,
     norms: bool,
 ) -> Iterator[tuple[Chunk, NDArray[Any], Statistics]]:
-    """Yield each chunk with its memberships and statistics; ``Ht`` is where they may start from, and are put."""
-    taken = node.block.without(origin)
+    """Yield each chunk with its memberships and statistics; ``Ht`` is where they may start from, and are put.
+
+    ``taken`` is what of the origin is taken off the samples, and the rest off the sums.
+    """
     h_step = HStep.at(W, prior, sigma2, node.block.dtype, taken)
-    for chunk in node.block.chunks(taken):
+    for chunk in node.block.chunks(taken if taken.any() else None):
         h = h_step.memberships(chunk, Ht[chunk.rows] if warm and Ht is not None else None)
         if Ht is not None:
             Ht[chunk.rows] = h
-        log_prior = float(prior @ h_step.kernel.sum_log(h)) if prior.any() else 0.0
-        yield chunk, h, statistics(chunk.Xt, h, origin - taken, log_prior, norms=norms)
+        weights = None if node.weights is None else node.weights[chunk.rows]
+        log_prior = 0.0
+        if prior.any():
+            log_prior = float(prior @ (h_step.kernel.sum_log(h) if weights is None else weights @ np.log(h)))
+        yield chunk, h, statistics(chunk.Xt, h, origin - taken, log_prior, norms=norms, weights=weights)
 
 
 @continues

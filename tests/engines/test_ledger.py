@@ -26,7 +26,7 @@ TABLE_1 = {
 }
 ASKS = {"agd": 1, "admm": 1, "cease": 2, "exact": 1}  # questions in a round
 # Besides: the sweep, whose summaries are a few scalars and r sums for each source; the noise step asks for them again.
-SUMMARY = SOURCES * (R + 3)
+SUMMARY = SOURCES * (R * R + 3)
 # What pickle adds to a message at most, in bytes: names of types, the wrapping of Metered; and to each array in it.
 OVERHEAD, OVERHEAD_OF_ARRAY = 400, 160
 ENGINES = [

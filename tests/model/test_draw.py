@@ -12,7 +12,7 @@ from scipy import sparse
 
 from clusters import DATA
 from dbmd.data import block, partition
-from dbmd.model.draw import Draw, Share, Size, count, draw_share, draw_uniform, exponentials
+from dbmd.model.draw import Chances, Draw, Share, draw_share, draw_uniform, exponentials, moments
 from dbmd.model.node import Node
 from strategies import cuts, generators
 
@@ -99,49 +99,83 @@ def dense(Xt):
     return Xt.toarray() if sparse.issparse(Xt) else Xt
 
 
+def chances(*nodes, share):
+    """Return the chances of the samples of nodes."""
+    return Chances.of(reduce(add, (moments(node)[1] for node in nodes)), share)
+
+
 @given(generators(), st.integers(1, 40), st.sampled_from([0.2, 0.7, 1.0]), st.sampled_from([*DATA]), st.data())
 def test_a_share_does_not_depend_on_the_cut_into_nodes_or_their_order(rng, n, share, kind, data):
     Xt, sources = DATA[kind](rng.normal(size=(n, 2))), rng.integers(0, 3, n)
     (whole,) = partition(Xt, sources, 1)
-    _, expected = draw_share(whole, seed=5, share=share)
-    edges = data.draw(cuts(n))
-    parts = [
-        draw_share(Node("part", block.Block(Xt[start:stop], sources[start:stop], start)), seed=5, share=share)[1]
-        for start, stop in data.draw(st.permutations(list(pairwise(edges))))
-    ]
-    total = reduce(add, parts)
-    assert sorted(i for numbers, _, _ in total.pieces for i in numbers) == sorted(
-        i for numbers, _, _ in expected.pieces for i in numbers
+    _, expected = draw_share(whole, seed=5, chances=chances(whole, share=share))
+    edges = data.draw(st.permutations(list(pairwise(data.draw(cuts(n))))))
+    nodes = [Node("part", block.Block(Xt[start:stop], sources[start:stop], start)) for start, stop in edges]
+    mine = chances(*nodes, share=share)
+    total = reduce(add, [draw_share(node, seed=5, chances=mine)[1] for node in nodes])
+    assert sorted(i for numbers, *_ in total.pieces for i in numbers) == sorted(
+        i for numbers, *_ in expected.pieces for i in numbers
     )
     if total.pieces:
-        (found, its), (alike, theirs) = total.in_order(), expected.in_order()
-        assert found.dtype == np.float64
+        (found, its, weights), (alike, theirs, expected_weights) = total.in_order(), expected.in_order()
+        assert found.dtype == Xt.dtype
         assert sparse.issparse(found) == (kind == "CSR")
         assert_array_equal(dense(found), dense(alike))
         assert_array_equal(its, theirs)
+        assert_array_equal(weights, expected_weights)
 
 
 @pytest.mark.parametrize("kind", DATA)
 def test_a_share_of_one_is_all_samples_in_their_order_with_their_sources(kind, rng):
     Xt, sources = DATA[kind](rng.normal(size=(50, 3))), np.arange(50) * 7 % 4
     (node,) = partition(Xt, sources, 1)
-    found, its = draw_share(node, seed=0, share=1.0)[1].in_order()
+    found, its, weights = draw_share(node, seed=0, chances=chances(node, share=1.0))[1].in_order()
     assert_array_equal(dense(found), dense(Xt))
     assert_array_equal(its, sources)
+    assert_array_equal(weights, 1.0)
 
 
-def test_a_share_is_about_as_large_as_was_asked_for():
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e9])
+@pytest.mark.parametrize("tail", ["none", "light", "heavy"])
+def test_a_share_is_about_as_large_as_was_asked_for(offset, tail, rng):
     n = 20_000
-    (node,) = partition(np.zeros((n, 1)), 0, 1)
-    for share in (0.001, 0.1, 0.9):
-        drawn = sum(len(numbers) for numbers, _, _ in draw_share(node, seed=3, share=share)[1].pieces)
-        assert abs(drawn - share * n) < 5.0 * np.sqrt(share * (1.0 - share) * n)
+    Xt = offset + {"none": np.zeros((n, 2)), "light": rng.normal(size=(n, 2)), "heavy": rng.pareto(1.1, (n, 2))}[tail]
+    (node,) = partition(Xt, 0, 1)
+    for share in (0.001, 0.1, 0.5):
+        drawn = sum(
+            len(numbers) for numbers, *_ in draw_share(node, seed=3, chances=chances(node, share=share))[1].pieces
+        )
+        # At most: a sample that is certain to be drawn, and more than that, is drawn once.
+        assert drawn - share * n < 5.0 * np.sqrt(share * n)
+        assert drawn - 0.5 * share * n > -5.0 * np.sqrt(share * n)
+
+
+@pytest.mark.parametrize("kind", DATA)
+def test_what_is_drawn_stands_for_all_of_each_source(kind, rng):
+    """Weighted sums over draws are unbiased, and the samples far out are among them."""
+    n, sources = 3000, np.arange(3000) % 2
+    Xt = rng.normal(size=(n, 2)) * np.where(sources, 30.0, 1.0)[:, None] + np.where(np.arange(n) < 4, 1e4, 0.0)[:, None]
+    (node,) = partition(DATA[kind](Xt), sources, 1)
+    known = chances(node, share=0.1)
+    counts, sums, far = [], [], []
+    for seed in range(300):
+        drawn, its, weights = draw_share(node, seed=seed, chances=known)[1].in_order()
+        assert weights.max() <= 20.0 * (1.0 + 1e-9)
+        assert weights.min() >= 1.0
+        counts.append(np.bincount(its, weights))
+        sums.append(weights @ dense(drawn))
+        far.append((dense(drawn) > 5e3).all(axis=1).sum())
+    for found, expected in ((counts, np.bincount(sources)), (sums, Xt.sum(axis=0))):
+        error = np.std(found, axis=0) / np.sqrt(len(found))
+        assert (np.abs(np.mean(found, axis=0) - expected) < 5.0 * error + 1e-4 * np.abs(expected)).all()
+    assert np.mean(far) == 4.0  # all of them, always
 
 
 def test_shares_are_added_without_copying_and_survive_the_way_to_the_centre(rng):
     (node,) = partition(rng.normal(size=(9, 2)), 0, 1)
     (thin,) = partition(sparse.csr_array(rng.normal(size=(6, 2))), 1, 1)  # files of several formats may be one source
-    one, other = (draw_share(part, seed=0, share=1.0)[1] for part in (node, thin))
+    both = chances(node, thin, share=1.0)
+    one, other = (draw_share(part, seed=0, chances=both)[1] for part in (node, thin))
     total = one + other
     assert all(mine is its for mine, its in zip(total.pieces, one.pieces + other.pieces, strict=True))
     sent = pickle.loads(pickle.dumps(total, 5)).in_order()
@@ -149,7 +183,14 @@ def test_shares_are_added_without_copying_and_survive_the_way_to_the_centre(rng)
     assert_array_equal(np.bincount(sent[1]), [9, 6])
 
 
-def test_sizes_add_and_a_node_may_be_empty():
-    nodes = [Node("part", block.Block(np.zeros((n, 3)))) for n in (4, 0, 2)]
-    assert reduce(add, (count(node)[1] for node in nodes)) == Size(6, 3)
-    assert draw_share(nodes[1], seed=0, share=1.0)[1] == Share()
+@pytest.mark.parametrize("kind", DATA)
+def test_moments_add_and_a_node_may_be_empty(kind, rng):
+    Xt = rng.normal(size=(6, 3)) + 2.0
+    nodes = [Node("part", block.Block(DATA[kind](Xt[i:j]))) for i, j in ((0, 4), (4, 4), (4, 6))]
+    total = reduce(add, (moments(node)[1] for node in nodes))[0]
+    assert (total.n, total.stored) == (6, 18)
+    assert_allclose(total.total, Xt.sum(axis=0), rtol=1e-6)
+    about = Xt.mean(axis=0)
+    assert_allclose(total.spread(about), ((Xt - about) ** 2).sum(axis=1).mean(), rtol=1e-5)
+    assert moments(nodes[1])[1] == {}
+    assert draw_share(nodes[1], seed=0, chances=chances(*nodes, share=1.0))[1] == Share()

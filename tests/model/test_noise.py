@@ -16,9 +16,11 @@ def summaries(*squares_and_n):
     return PerSource({c: Summary(s, n, 0.0, np.zeros(2)) for c, (s, n) in enumerate(squares_and_n) if n})
 
 
-def data(mean_square, n=6):
-    """Return the statistics of samples whose entries have this mean square."""
-    Xt = np.full((n, M), np.sqrt(mean_square))
+def data(mean_square, n=6, offset=0.0):
+    """Return the statistics of samples whose entries have this mean square about their mean, which is the offset."""
+    Xt = offset + np.sqrt(mean_square) * np.tile(np.where(np.arange(n) % 4 < 2, 1.0, -1.0)[:, None], M)
+    Xt -= Xt.mean(axis=0) - offset
+    Xt = offset + (Xt - offset) * np.sqrt(mean_square / np.maximum(((Xt - offset) ** 2).mean(), 1e-300))
     return PerSource({c: statistics_of(Xt[c::2], np.full((n // 2, 2), 0.5)) for c in range(2)})
 
 
@@ -84,6 +86,11 @@ def test_the_floor_scales_with_the_data_and_lies_above_rounding(dtype):
     floors = [Noise.for_data("source", 2, data(square), np.dtype(dtype)).floor for square in (1e-20, 1.0, 1e20)]
     assert_allclose(floors, np.array([1e-20, 1.0, 1e20]) * floors[1], rtol=1e-12)
     assert np.finfo(dtype).eps < floors[1] < 1e-4
+
+
+def test_the_floor_does_not_depend_on_where_the_data_are():
+    near, far = (Noise.for_data("source", 2, data(1.0, offset=at), np.dtype(np.float64)).floor for at in (0.0, 1e4))
+    assert_allclose(far, near, rtol=1e-6)
 
 
 def test_data_of_zeros_have_a_positive_floor():

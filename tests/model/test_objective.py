@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from dbmd.model.objective import Objective, has_converged, objective
+from dbmd.model.objective import Objective, objective
 from dbmd.model.statistics import PerSource
 from strategies import decompositions, statistics_of
 
@@ -61,14 +61,14 @@ def test_the_scale_is_never_negative(decomposition):
 
 
 @pytest.mark.parametrize("value", [-1e6, 0.0, 1e6])
-def test_convergence_is_judged_by_the_decrease_relative_to_the_scale(value):
+def test_a_gain_is_relative_to_the_scale(value):
     before = Objective(value, scale=100.0)
-    assert has_converged(before, Objective(value - 0.9, 100.0), tol=1e-2)
-    assert not has_converged(before, Objective(value - 1.1, 100.0), tol=1e-2)
+    assert_allclose(Objective(value - 0.9, 100.0).gain(before), 0.009, rtol=1e-6)
+    assert before.gain(before) == 0.0
+    assert Objective(value + 1.0, 100.0).gain(before) < 0.0
 
 
-def test_without_tolerance_only_standing_still_or_rising_has_converged():
-    before = Objective(5.0, scale=1.0)
-    assert has_converged(before, before, tol=0.0)
-    assert has_converged(before, Objective(5.1, 1.0), tol=0.0)
-    assert not has_converged(before, Objective(np.nextafter(5.0, 0.0), 1.0), tol=0.0)
+def test_the_first_objective_is_an_infinite_gain_and_so_is_a_perfect_fit():
+    assert Objective(5.0, scale=1.0).gain(None) == np.inf
+    assert Objective(4.0, scale=0.0).gain(Objective(5.0, scale=1.0)) == np.inf
+    assert Objective(5.0, scale=0.0).gain(Objective(5.0, scale=0.0)) == 0.0

@@ -17,7 +17,14 @@ from dbmd.model import start as starts
 from dbmd.model.draw import Share
 from dbmd.model.measure import draw_by_distance
 from dbmd.model.node import Node
-from dbmd.model.start import k_means_of_a_sample, k_means_parallel, nearest, random_samples, refine
+from dbmd.model.start import (
+    draw_sample,
+    k_means_of_a_sample,
+    k_means_parallel,
+    nearest,
+    random_samples,
+    refine,
+)
 from strategies import cuts, generators, statistics_of
 
 STARTS = {"k-means++": k_means_of_a_sample, "k-means||": k_means_parallel, "random": random_samples}
@@ -214,7 +221,7 @@ def test_clusters_far_from_the_origin_are_found(start, seed, dtype, rng):
 
 
 @pytest.mark.parametrize("m", [5, 40])
-def test_only_a_bounded_part_of_the_samples_travels_in_one_pass(m, rng, monkeypatch):
+def test_only_a_bounded_part_of_the_samples_travels(m, rng, monkeypatch):
     monkeypatch.setattr(starts, "SAMPLE", 400)
     monkeypatch.setattr(starts, "SAMPLE_NUMBERS", 4000)
     monkeypatch.setattr(starts, "SAMPLE_EACH", 30)
@@ -229,7 +236,39 @@ def test_only_a_bounded_part_of_the_samples_travels_in_one_pass(m, rng, monkeypa
         k_means_of_a_sample(ask, r, seed=0)
         (share,) = (reply for reply in replies if isinstance(reply, Share))
         assert abs(len(share.in_order()[0]) - expected) < 5.0 * np.sqrt(expected)
-        assert len(replies) == 2 + starts.REFINEMENTS  # besides, the size of the data is asked for
+        assert len(replies) == 2  # besides, the moments are asked for
+
+
+def test_most_of_the_samples_are_all_of_them(rng, monkeypatch):
+    monkeypatch.setattr(starts, "SAMPLE", 60)
+    monkeypatch.setattr(starts, "SAMPLE_EACH", 1)
+    Xt = rng.normal(size=(119, 3))
+    sample = draw_sample(engine(Xt, 0, 2).ask, 4, seed=0)
+    assert sample.is_all
+    assert_array_equal(sample.Xt, Xt)
+    assert_array_equal(sample.weights, 1.0)
+    assert not draw_sample(engine(np.tile(Xt, (2, 1)), 0, 2).ask, 4, seed=0).is_all
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_wide_samples_are_fewer_and_not_worth_a_fit_but_zeros_do_not_count(form, rng, monkeypatch):
+    monkeypatch.setattr(starts, "SAMPLE", 400)
+    monkeypatch.setattr(starts, "SAMPLE_NUMBERS", 8000)
+    monkeypatch.setattr(starts, "SAMPLE_EACH", 1)
+    Xt = rng.normal(size=(2000, 100)) * (rng.random((2000, 100)) < 0.1)
+    sample = draw_sample(engine(form(Xt), 0, 2).ask, 4, seed=0)
+    expected = 80 if form is np.asarray else 400
+    assert abs(sample.Xt.shape[0] - expected) < 5.0 * np.sqrt(expected)
+    assert sample.is_worth_a_fit == (form is sparse.csr_array)
+
+
+def test_samples_of_every_source_are_drawn_however_far_noise_spreads_another(rng, monkeypatch):
+    monkeypatch.setattr(starts, "SAMPLE", 400)
+    monkeypatch.setattr(starts, "SAMPLE_EACH", 1)
+    labels = np.arange(4000) % 2
+    Xt = rng.normal(size=(4000, 3)) * np.where(labels, 100.0, 1.0)[:, None]
+    sample = draw_sample(engine(Xt, labels, 3).ask, 4, seed=0)
+    assert_allclose(np.bincount(sample.source), 200, atol=60)
 
 
 @clustering

@@ -27,10 +27,10 @@ class Progress:
     max_iter : int
         The largest number of iterations.
     tol : float
-        The relative decrease at which a fit ends: what the time left is guessed by.
+        The relative decrease at which a fit ends, if it is known: what the time left is guessed by.
     """
 
-    def __init__(self, *, quiet: bool, max_iter: int, tol: float) -> None:
+    def __init__(self, *, quiet: bool, max_iter: int, tol: float = 0.0) -> None:
         self.quiet, self.max_iter, self.tol = quiet, max_iter, tol
         self.decreases: list[float] = []
         self.last: State | None = None
@@ -77,9 +77,10 @@ class Progress:
             told = f"{self.rows:,} rows" if part is None else f"{self.numbers}{part:.0%} of a pass"
             self.bar.set_postfix_str(told)
 
-    def begin(self, rows_of_a_pass: int) -> None:
+    def begin(self, rows_of_a_pass: int, tol: float | None = None) -> None:
         """Show that the data are known, and the fit begins."""
         self.rows, self.rows_of_a_pass = 0, rows_of_a_pass
+        self.tol = self.tol if tol is None else tol
         if self.bar is not None:
             self.bar.set_description_str("start", refresh=False)
             self.bar.set_postfix_str("")

@@ -25,7 +25,7 @@ from dbmd.storage import check_can_write, to_json
 
 DEFAULT = Config()
 # What may differ between a run and the one that resumes it: nothing that moves the result.
-FREE = ("engine", "n_nodes", "verbose", "warm_start")
+FREE = ("engine", "forget_factor", "n_nodes", "verbose", "warm_start")
 
 
 @click.command()
@@ -55,7 +55,17 @@ FREE = ("engine", "n_nodes", "verbose", "warm_start")
 )
 @click.option("--n-init", type=int, default=DEFAULT.n_init, show_default=True, help="Starts; the best is kept.")
 @click.option("--max-iter", type=int, default=DEFAULT.max_iter, show_default=True)
-@click.option("--tol", type=float, default=DEFAULT.tol, show_default=True, help="Relative decrease at which to stop.")
+@click.option(
+    "--tol",
+    type=float,
+    default=DEFAULT.tol,
+    help="Relative decrease of the objective at which to stop.  [default: 1e-5; 1e-3 for several noise levels]",
+)
+@click.option(
+    "--extrapolate/--no-extrapolate",
+    default=DEFAULT.extrapolate,
+    help="Go further between passes, or alternate plainly.  [default: plainly for several noise levels]",
+)
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="One seed, one result.")
 @click.option("--solver-option", multiple=True, metavar="NAME=VALUE", help="rho, gamma, max_rounds, tol of the solver.")
 @click.option("--engine", type=click.Choice(names("engines")), default=DEFAULT.engine, show_default=True)
@@ -136,7 +146,7 @@ def fit(
         raise PermissionError(f"{output.parent}: there is no permission to write here.")
     with (
         _saves_when_stopped() as saves,
-        Progress(quiet=quiet, max_iter=params["max_iter"], tol=params["tol"]) as progress,
+        Progress(quiet=quiet, max_iter=params["max_iter"]) as progress,
         warnings.catch_warnings(record=True) as caught,
         ExitStack() as stack,
     ):
@@ -151,7 +161,7 @@ def fit(
             state = checkpoint.read()
             progress.say(f"Going on after iteration {len(state.history)}.")
         saves.append(checkpoint)
-        progress.begin(dataset.shape[0])
+        progress.begin(dataset.shape[0], Config(**params).settled(dataset.n_sources).tol)
 
         def on_iteration(now: Any) -> None:
             checkpoint(now)  # first: what was shown can be saved

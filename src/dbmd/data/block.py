@@ -108,6 +108,8 @@ class Samples(ABC):
         Type to compute with.
     is_sparse : bool
         Whether the chunks are CSR.
+    is_in_a_row : bool
+        Whether chunks are consecutive samples in memory, which need not be gathered.
     first_row : int
         Number of the first sample in the whole data: what random choices are keyed by.
     """
@@ -115,6 +117,7 @@ class Samples(ABC):
     shape: Any
     dtype: Any
     is_sparse: Any
+    is_in_a_row: Any = False
     first_row: int
 
     @abstractmethod
@@ -169,6 +172,11 @@ class Block(Samples):
     def is_sparse(self) -> bool:
         """Whether the chunks are CSR."""
         return bool(sparse.issparse(self.Xt))
+
+    @property
+    def is_in_a_row(self) -> bool:
+        """Whether chunks are consecutive samples in memory, which need not be gathered."""
+        return isinstance(self.sources, int) and not self.is_sparse
 
     def windows(self) -> Iterator[Window]:
         """Yield the samples as they are stored: all at once, or where sources alternate, a piece of bounded size."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dbmd.model.node import Node
-from dbmd.model.statistics import Float
+from dbmd.model.statistics import Float, PerSource, squared_norms
 
 
 @dataclass(frozen=True)
@@ -75,19 +75,19 @@ class Share:
 
     Attributes
     ----------
-    pieces : tuple of (numbers, source, Xt)
-        Numbers of some samples in the whole data, shape (k,), the source of them all, and the samples, an array or CSR
-        array of shape (k, m).
+    pieces : tuple of (numbers, source, Xt, weights)
+        Numbers of some samples in the whole data, shape (k,), the source of them all, the samples, an array or CSR
+        array of shape (k, m), and for how many each stands, shape (k,).
     """
 
-    pieces: tuple[tuple[NDArray[np.intp], int, Any], ...] = ()
+    pieces: tuple[tuple[NDArray[np.intp], int, Any, Float], ...] = ()
 
     def __add__(self, other: Share) -> Share:
         return Share(self.pieces + other.pieces)
 
-    def in_order(self) -> tuple[Any, NDArray[np.intp]]:
-        """Return the samples, float64 or CSR of shape (n, m), n > 0, and their sources, shape (n,), by their number."""
-        numbers, sources, parts = zip(*self.pieces, strict=True)
+    def in_order(self) -> tuple[Any, NDArray[np.intp], Float]:
+        """Return the samples, an array or CSR array of shape (n, m), n > 0, their sources and weights, shape (n,)."""
+        numbers, sources, parts, weights = zip(*self.pieces, strict=True)
         order = np.argsort(np.concatenate(numbers))
         if any(map(sparse.issparse, parts)):
             Xt = sparse.vstack(parts, format="csr")[order]
@@ -95,34 +95,109 @@ class Share:
             Xt.indices, Xt.indptr = Xt.indices.astype(np.int32), Xt.indptr.astype(np.int32)
         else:
             Xt = np.concatenate(parts)[order]
-        return Xt.astype(np.float64, copy=False), np.repeat(sources, [len(part) for part in numbers])[order]
-
-
-def draw_share(node: Node, *, seed: int, share: float) -> tuple[Node, Share]:
-    """Node: send each sample with a probability, so that a node sends its share, whatever the others have."""
-    drawn, bound = Share(), -np.log1p(-share) if share < 1.0 else np.inf
-    for chunk in node.block.chunks():
-        numbers = node.block.first_row + chunk.numbers
-        own = np.flatnonzero(exponentials(seed, numbers) < bound)
-        if len(own):
-            drawn += Share(((numbers[own], chunk.source, chunk.Xt[own]),))
-    return node, drawn
+        return Xt, np.repeat(sources, [len(part) for part in numbers])[order], np.concatenate(weights)[order]
 
 
 @dataclass(frozen=True)
-class Size:
-    """How much data there is: n samples of m features. It adds."""
+class Moments:
+    """How many samples a source has, where they are and how far apart. It adds.
+
+    Attributes
+    ----------
+    n : int
+        Number of samples.
+    total : array of shape (m,)
+        Their sum.
+    squares : float
+        Sum of ||x||^2.
+    stored : int
+        Numbers that are stored for them: of sparse ones, those that are not zero.
+    """
 
     n: int
-    m: int
+    total: Float
+    squares: float
+    stored: int
 
-    def __add__(self, other: Size) -> Size:
-        return Size(self.n + other.n, self.m)
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(
+            self.n + other.n, self.total + other.total, self.squares + other.squares, self.stored + other.stored
+        )
+
+    def spread(self, about: Float) -> float:
+        """Return the mean of ||x - about||^2; never less than rounding explains, far from zero."""
+        squares = self.squares - 2.0 * float(about @ self.total) + self.n * float(about @ about)
+        return max(squares, 1e-12 * self.squares) / self.n
 
 
-def count(node: Node) -> tuple[Node, Size]:
-    """Node: send the shape of its block."""
-    return node, Size(*node.block.shape)
+def moments(node: Node) -> tuple[Node, PerSource[Moments]]:
+    """Node: send the moments of each source."""
+    found: PerSource[Moments] = PerSource()
+    for chunk in node.block.chunks():
+        total = np.asarray(chunk.Xt.sum(axis=0, dtype=np.float64)).ravel()
+        squares = float(squared_norms(chunk.Xt).sum(dtype=np.float64))
+        stored = chunk.Xt.nnz if sparse.issparse(chunk.Xt) else chunk.Xt.size
+        found += PerSource({chunk.source: Moments(chunk.Xt.shape[0], total, squares, int(stored))})
+    return node, found
+
+
+@dataclass(frozen=True)
+class Chances:
+    """How likely a sample is to be drawn: one half alike for all, one half by its squared distance from the mean.
+
+    So the few samples far out, which decide where a simplex ends, are there too, and none stands for more than twice as
+    many as in a plain draw (Bachem, Lucic and Krause 2018, lightweight coresets). A source gets its share of the draws,
+    however far its noise spreads it.
+
+    Attributes
+    ----------
+    share : float
+        Part of the samples that is drawn, on average.
+    mean : array of shape (m,)
+        Of all samples.
+    spread : dict of int to float
+        The mean squared distance from there, for each source.
+    """
+
+    share: float
+    mean: Float
+    spread: dict[int, float]
+
+    @classmethod
+    def of(cls, known: PerSource[Moments], share: float) -> Chances:
+        """Return the chances for data with given moments."""
+        mean = np.sum([each.total for each in known.values()], axis=0) / sum(each.n for each in known.values())
+        # A sum over nodes depends on their number in the last digits; who is drawn must not.
+        mean = _to_four_digits(mean)
+        return cls(share, mean, {c: float(_to_four_digits(each.spread(mean))) for c, each in known.items()})
+
+    def at(self, Xt: Any, source: int) -> Float:
+        """Return the probability of each of some samples of a source, shape (n,)."""
+        if self.share >= 1.0:
+            return np.ones(Xt.shape[0])
+        if sparse.issparse(Xt):
+            d2 = squared_norms(Xt) - 2.0 * (Xt @ self.mean) + self.mean @ self.mean
+        else:
+            d2 = squared_norms(Xt - self.mean.astype(Xt.dtype))
+        far = d2 / self.spread[source] if self.spread[source] > 0.0 else np.ones(len(d2))
+        return np.asarray(np.minimum(1.0, 0.5 * self.share * (1.0 + np.maximum(far, 0.0))), np.float64)
+
+
+def draw_share(node: Node, *, seed: int, chances: Chances) -> tuple[Node, Share]:
+    """Node: send each sample with its probability, whatever other nodes do."""
+    drawn = Share()
+    for chunk in node.block.chunks():
+        numbers = node.block.first_row + chunk.numbers
+        p = chances.at(chunk.Xt, chunk.source)
+        own = np.flatnonzero(-np.expm1(-exponentials(seed, numbers)) < p)
+        if len(own):
+            drawn += Share(((numbers[own], chunk.source, chunk.Xt[own], 1.0 / p[own]),))
+    return node, drawn
+
+
+def _to_four_digits(x: Any) -> Any:
+    digits, exponent = np.frexp(x)
+    return np.ldexp(np.round(digits, 4), exponent)
 
 
 def exponentials(seed: int, rows: NDArray[np.integer]) -> Float:

@@ -59,7 +59,7 @@ def measure(node: Node, candidates: Float) -> tuple[Node, PerSource[Summary]]:
             near = np.where(closer, near + known.n_candidates, known.near[chunk.rows])
             d2 = np.where(closer, d2, known.d2[chunk.rows])
             known.d2[chunk.rows], known.near[chunk.rows] = d2, near
-        total = Summary(float(d2.sum(dtype=np.float64)), len(d2), 0.0, np.zeros(0))
+        total = Summary(float(d2.sum(dtype=np.float64)), len(d2), 0.0, np.zeros((0, 0)))
         found += PerSource({chunk.source: total})
     if node.keeps_rows:
         node = replace(node, memory=replace(known, n_candidates=len(candidates)))

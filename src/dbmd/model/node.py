@@ -15,8 +15,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Node:
     """A part of the samples, and what was last computed from it.
 
-    Only ``block`` is data. The rest is a cache that follows from the block and the last questions, and may be lost with
-    the machine that held it. A node function has to do without it, unless it :func:`continues`.
+    Only ``block`` and ``weights`` are data. The rest is a cache that follows from them and the last questions, and may
+    be lost with the machine that held it. A node function has to do without it, unless it :func:`continues`.
 
     Attributes
     ----------
@@ -24,6 +24,8 @@ class Node:
         For messages.
     block : Block
         The samples (see :mod:`dbmd.data`).
+    weights : array of shape (n_i,), optional
+        For how many samples of the whole each stands.
     keeps_rows : bool
         Whether it may keep anything for each of its samples: not if they are too many.
     Ht : array of shape (n_i, r), optional
@@ -42,6 +44,7 @@ class Node:
 
     name: str
     block: Any = None
+    weights: Any = None
     keeps_rows: bool = True
     Ht: Any = None
     norms: dict[int, float] | None = None

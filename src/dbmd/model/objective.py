@@ -33,6 +33,13 @@ class Objective:
         rounding = 1e-6 if dtype == np.float32 else 1e-10
         return self.value - other.value > rounding * other.scale
 
+    def gain(self, before: Objective | None) -> float:
+        """Return the decrease since another, relative to the scale of this; infinite if there was none before."""
+        if before is None:
+            return float("inf")
+        decrease = before.value - self.value
+        return decrease / self.scale if self.scale > 0.0 else (float("inf") if decrease > 0.0 else 0.0)
+
 
 def objective(per_source: PerSource[Summary], W: Float, sigma2: Float, lam: float) -> Objective:
     """Return the objective of the summaries of all sources, whose ``squares`` are those at W."""
@@ -44,11 +51,6 @@ def objective(per_source: PerSource[Summary], W: Float, sigma2: Float, lam: floa
     return Objective(
         value=float(misfit + log_noise + penalty - log_prior), scale=float(misfit + penalty + abs(log_prior))
     )
-
-
-def has_converged(before: Objective, after: Objective, tol: float) -> bool:
-    """Say whether the relative decrease of the objective is at most tol."""
-    return before.value - after.value <= tol * after.scale
 
 
 def explained_variance(stats: PerSource[Statistics], summaries: PerSource[Summary], n_sources: int) -> Float:
@@ -70,7 +72,7 @@ def explained_variance(stats: PerSource[Statistics], summaries: PerSource[Summar
     array of shape (n_sources + 1,)
     """
 
-    def part(squares: float, sq_norm: float, total: Float, n: int) -> float:
+    def part(squares: float, sq_norm: float, total: Float, n: float) -> float:
         variance = sq_norm - float(total @ total) / n
         return 1.0 - squares / variance if variance > 0.0 else 1.0
 
@@ -81,6 +83,6 @@ def explained_variance(stats: PerSource[Statistics], summaries: PerSource[Summar
         sum(s.squares for s in summaries.values()),
         sum(s.sq_norm for s in stats.values()),
         np.sum([s.XHt.sum(axis=1) for s in stats.values()], axis=0),
-        sum(s.n for s in stats.values()),
+        float(sum(s.n for s in stats.values())),
     )
     return explained

@@ -6,24 +6,27 @@ One seed gives one start, however the samples are cut into nodes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from dbmd.model.draw import Draw, Share, Size, count, draw_share, draw_uniform
+from dbmd.model.draw import Chances, Draw, Moments, Share, draw_share, draw_uniform, moments
 from dbmd.model.lasso import minimise
 from dbmd.model.measure import distances, draw_by_distance, measure, tally
 from dbmd.model.node import Node
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, statistics
 
-SAMPLE, SAMPLE_NUMBERS = 20_000, 8_000_000  # about so many samples, of so many numbers, are clustered at the centre
-SAMPLE_EACH = 50  # but so many for each component, if that is more
+SAMPLE, SAMPLE_SHARE = 20_000, 0.01  # so many samples, or such a share if that is more, are fitted at the centre
+SAMPLE_NUMBERS = 8_000_000  # but no more than have so many numbers; zeros of sparse ones do not count
+SAMPLE_EACH = 50  # and no fewer for each component
 PRECISION_ROUNDS = 2  # clusterings from which the precision of the sources is found
-ATTEMPTS = 5  # at the clustering that is kept; one ends in a worse fit more often than k-means|| does
+ATTEMPTS = 3  # at the clustering that is kept
 ROUNDS = 3  # of k-means||; each draws OVERSAMPLING * r candidates
 OVERSAMPLING = 2
 REFINEMENTS = 5  # passes of k-means from there; more gain little
@@ -36,30 +39,74 @@ def random_samples(ask: Callable[..., Any], r: int, seed: int) -> Float:
     return _fill(drawn.Xt[np.sort(first)], r).T
 
 
-def k_means_of_a_sample(ask: Callable[..., Any], r: int, seed: int) -> Float:
-    """Return W, shape (m, r), by k-means++ and k-means on some samples, refined by a few passes over all of them.
+@dataclass(frozen=True)
+class Sample:
+    """Some samples at the centre.
 
-    One pass draws the samples, and only they travel: about 20,000, fewer if they have more than 8 million numbers, but
-    50 for each component. Sources count by their precision, found from the distances to clusterings that came before.
+    Attributes
+    ----------
+    Xt : array or CSR array of shape (n, m)
+        The samples.
+    source : array of int of shape (n,)
+        Their sources.
+    weights : array of shape (n,)
+        For how many of the whole each stands.
+    is_all : bool
+        Whether there are no others.
     """
-    size: Size = ask(count)
-    if size.n <= r:  # each is a centre
-        return random_samples(ask, r, seed)
-    wanted = max(min(SAMPLE, SAMPLE_NUMBERS // size.m), SAMPLE_EACH * r)
-    share: Share = ask(partial(draw_share, seed=seed, share=min(1.0, wanted / size.n)))
-    Xt, labels = share.in_order()
-    _, source = np.unique(labels, return_inverse=True)
+
+    Xt: Any
+    source: NDArray[np.intp]
+    weights: Float
+    is_all: bool
+
+    @property
+    def is_worth_a_fit(self) -> bool:
+        """Whether a fit of the samples is a step towards one of all: W must not fit the noise of a few wide ones."""
+        n, m = self.Xt.shape
+        return not self.is_all and n >= 2 * m
+
+
+def draw_sample(ask: Callable[..., Any], r: int, seed: int) -> Sample:
+    """Return about 20,000 samples or 1 %; fewer if they have more than 8 million numbers, but 50 for each component.
+
+    Two light passes: one for the moments, by which the other draws. Only what is drawn travels.
+    """
+    known: PerSource[Moments] = ask(moments)
+    n, stored = sum(each.n for each in known.values()), sum(each.stored for each in known.values())
+    most = SAMPLE_NUMBERS * n / max(stored, 1)
+    share = max(min(max(SAMPLE, SAMPLE_SHARE * n), most), SAMPLE_EACH * r) / n
+    if share > 0.5:  # then the rest is worth having, too
+        share = 1.0
+    drawn: Share = ask(partial(draw_share, seed=seed, chances=Chances.of(known, share)))
+    return Sample(*drawn.in_order(), share == 1.0)
+
+
+def k_means_of_a_sample(ask: Callable[..., Any], r: int, seed: int) -> Float:
+    """Return W, shape (m, r), by k-means++ and k-means on some samples."""
+    return k_means(draw_sample(ask, r, seed), r, seed)
+
+
+def k_means(sample: Sample, r: int, seed: int) -> Float:
+    """Return W, shape (m, r): the centres of the best of some attempts at clustering a sample.
+
+    Sources count by their precision, found from the distances to clusterings that came before.
+    """
+    Xt = sample.Xt
+    if Xt.shape[0] <= r:  # each is a centre
+        return _fill(np.asarray(Xt.toarray() if sparse.issparse(Xt) else Xt, np.float64), r).T
+    _, source = np.unique(sample.source, return_inverse=True)
     precision = np.ones(source.max() + 1)
 
     def centres(n_init: int) -> Float:
         # A sample stands for its cluster only as well as its noise allows: to be drawn, precision counts twice.
-        weights = precision[source]
-        return _cluster(Xt, weights, r, seed, draw_by=weights**2, n_init=n_init)
+        weights = precision[source] * sample.weights
+        return _cluster(Xt, weights, r, seed, draw_by=weights * precision[source], n_init=n_init)
 
     for _ in range(PRECISION_ROUNDS if len(precision) > 1 else 0):
         d2, _ = distances(Xt, centres(n_init=1))
-        precision = _relative_precision(np.bincount(source, d2), np.bincount(source))
-    return refine(ask, centres(n_init=ATTEMPTS).T, REFINEMENTS)
+        precision = _relative_precision(np.bincount(source, d2 * sample.weights), np.bincount(source, sample.weights))
+    return centres(n_init=ATTEMPTS).T
 
 
 def k_means_parallel(ask: Callable[..., Any], r: int, seed: int) -> Float:
@@ -104,7 +151,8 @@ def nearest(node: Node, W: Float, *, origin: Float | None = None) -> tuple[Node,
         _, near = distances(chunk.Xt, centres)
         Ht = np.zeros((len(near), len(centres)), block.dtype)
         Ht[np.arange(len(near)), near] = 1
-        stats += PerSource({chunk.source: statistics(chunk.Xt, Ht, origin - taken)})
+        weights = None if node.weights is None else node.weights[chunk.rows]
+        stats += PerSource({chunk.source: statistics(chunk.Xt, Ht, origin - taken, weights=weights)})
     return node, stats
 
 

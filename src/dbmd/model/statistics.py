@@ -13,6 +13,8 @@ from scipy import sparse
 Float = NDArray[np.float64]
 T = TypeVar("T")
 
+SHORT_SUM = 128  # samples
+
 
 @dataclass(frozen=True)
 class Statistics:
@@ -30,8 +32,8 @@ class Statistics:
         H H^T.
     sq_norm : float
         ||X - origin||^2.
-    n : int
-        Number of samples.
+    n : int or float
+        Number of samples; where they are weighted, the sum of the weights.
     log_prior : float
         sum_k (alpha0_k - 1) sum_j ln h_kj, the Dirichlet term of the log posterior.
     """
@@ -39,7 +41,7 @@ class Statistics:
     XHt: Float
     HHt: Float
     sq_norm: float
-    n: int
+    n: float
     log_prior: float
 
     def __add__(self, other: Statistics) -> Statistics:
@@ -59,7 +61,7 @@ class Statistics:
 
     def summary(self, W: Float, origin: Float | None = None) -> Summary:
         """Return the few numbers that the centre needs when XHt and HHt stay where they are."""
-        return Summary(self.squares(W, origin), self.n, self.log_prior, self.HHt.sum(axis=1))
+        return Summary(self.squares(W, origin), self.n, self.log_prior, self.HHt)
 
 
 @dataclass(frozen=True)
@@ -70,25 +72,30 @@ class Summary:
     ----------
     squares : float
         ||X - W H||^2 at a given W.
-    n : int
-        Number of samples.
+    n : int or float
+        Number of samples, or sum of their weights.
     log_prior : float
         The Dirichlet term.
-    sizes : array of shape (r,)
-        Soft sizes of the clusters, sum_j h_kj.
+    HHt : array of shape (r, r)
+        H H^T.
     """
 
     squares: float
-    n: int
+    n: float
     log_prior: float
-    sizes: Float
+    HHt: Float
+
+    @property
+    def sizes(self) -> Float:
+        """Soft sizes of the clusters, sum_j h_kj, shape (r,): the columns of H sum to one."""
+        return self.HHt.sum(axis=1)
 
     def __add__(self, other: Summary) -> Summary:
         return Summary(
             self.squares + other.squares,
             self.n + other.n,
             self.log_prior + other.log_prior,
-            self.sizes + other.sizes,
+            self.HHt + other.HHt,
         )
 
 
@@ -158,7 +165,25 @@ class Quadratic:
         return float(self.A.sum())
 
 
-def statistics(Xt: Any, Ht: NDArray[Any], rest: Float, log_prior: float = 0.0, *, norms: bool = True) -> Statistics:
+def middle(stats: PerSource[Statistics]) -> Float:
+    """Return the mean of all samples, from the origin, shape (m,): the columns of H sum to one."""
+    return np.sum([s.XHt.sum(axis=1) for s in stats.values()], axis=0) / sum(s.n for s in stats.values())
+
+
+def gram(per_source: PerSource[Summary], sigma2: Float) -> Float:
+    """Return A = sum_c HHt_c / sigma_c^2, shape (r, r): the curvature of (P)."""
+    return np.asarray(sum(s.HHt / sigma2[c] for c, s in sorted(per_source.items())))
+
+
+def statistics(
+    Xt: Any,
+    Ht: NDArray[Any],
+    rest: Float,
+    log_prior: float = 0.0,
+    *,
+    norms: bool = True,
+    weights: NDArray[Any] | None = None,
+) -> Statistics:
     """Return the statistics of samples, dense or sparse; sums are in float64 whatever their type.
 
     Parameters
@@ -173,24 +198,47 @@ def statistics(Xt: Any, Ht: NDArray[Any], rest: Float, log_prior: float = 0.0, *
         The Dirichlet term of the memberships.
     norms : bool
         Whether to sum up ||x - origin||^2, which does not change from pass to pass, or leave it at zero.
+    weights : array of shape (n,), optional
+        For how many samples each counts.
     """
-    sizes = Ht.sum(axis=0, dtype=np.float64)
+    H = Ht.astype(np.float64, copy=False)
+    n, counted = float(len(H)), H
+    if weights is not None:
+        n, counted = float(weights.sum(dtype=np.float64)), H * weights[:, None]
+    XHt = _XHt(Xt, counted.astype(Ht.dtype, copy=False))
+    if rest.any():
+        XHt = XHt - np.outer(rest, np.ones(len(H)) @ counted)  # which is five times as fast as a sum over rows
     sq_norm = 0.0
     if norms:
-        sq_norm = float((squared_norms(Xt) - 2.0 * (Xt @ rest)).sum(dtype=np.float64) + len(Ht) * (rest @ rest))
+        squares = squared_norms(Xt) - 2.0 * (Xt @ rest)
+        sq_norm = float((squares if weights is None else squares * weights).sum(dtype=np.float64) + n * (rest @ rest))
     return Statistics(
-        XHt=np.asarray(_XHt(Xt, Ht), np.float64) - np.outer(rest, sizes),
-        HHt=np.asarray(Ht.T @ Ht, np.float64),
+        XHt=XHt,
+        HHt=H.T @ counted,
         sq_norm=sq_norm,
-        n=len(Ht),
+        n=n,
         log_prior=log_prior,
     )
 
 
-def _XHt(Xt: Any, Ht: NDArray[Any]) -> NDArray[Any]:
+def _XHt(Xt: Any, Ht: NDArray[Any]) -> Float:
     """Return X H^T, shape (m, r): the order of the entries of X decides which way BLAS is twice as fast."""
-    by_columns = not sparse.issparse(Xt) and Xt.strides[0] < Xt.strides[1]
-    return Xt.T @ Ht if by_columns else (Ht.T @ Xt).T
+    if sparse.issparse(Xt):
+        return np.asarray((Ht.T @ Xt).T, np.float64)
+    by_columns = Xt.strides[0] < Xt.strides[1]
+    if Xt.dtype == np.float64:
+        return Xt.T @ Ht if by_columns else (Ht.T @ Xt).T
+    # A sum of many equal numbers in float32 is off by more than their rounding: only short ones are left to BLAS.
+    whole = len(Xt) - len(Xt) % SHORT_SUM
+    total = np.asarray(Xt[whole:].T @ Ht[whole:], np.float64)
+    if whole:
+        X_parts = Xt[:whole].T.reshape(Xt.shape[1], -1, SHORT_SUM).transpose(1, 0, 2)
+        Ht_parts = Ht[:whole].reshape(-1, SHORT_SUM, Ht.shape[1])
+        if by_columns:
+            total += (X_parts @ Ht_parts).sum(axis=0, dtype=np.float64)
+        else:
+            total += (Ht_parts.transpose(0, 2, 1) @ X_parts.transpose(0, 2, 1)).sum(axis=0, dtype=np.float64).T
+    return total
 
 
 def squared_norms(Xt: Any) -> NDArray[Any]:

@@ -20,6 +20,7 @@ RENAMED = {"n_components": "k", "random_state": "seed", "n_nodes": "numPartition
 # What is no Param, and why.
 LEFT_OUT = {
     "engine": "it is always Spark",
+    "forget_factor": "an Estimator has no partial_fit",
     "warm_start": "an Estimator keeps nothing of its last fit; hand over init=model.clusterCenters()",
 }
 COLUMNS: dict[str, tuple[str | None, str]] = {

@@ -42,7 +42,7 @@ def run(task: Task, setting: Setting) -> list[Record]:
     def dbmd(**parameters: Any) -> DBMD:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # one of them is stopped early on purpose
-            return DBMD(r, init=W, **parameters).fit(X, source=group)
+            return DBMD(r, init=W, **setting["fit"] | parameters).fit(X, source=group)
 
     shared, source = dbmd(noise="shared"), dbmd(noise="source")
     models = {

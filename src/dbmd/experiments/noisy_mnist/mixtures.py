@@ -48,7 +48,7 @@ def run(task: Task, setting: Setting) -> list[Record]:
 
     found: dict[str, tuple[Float, Float | None]] = {}
     for noise in ("shared", "source"):
-        model = DBMD(LINES, noise=noise, random_state=seed)
+        model = DBMD(LINES, noise=noise, random_state=seed, **setting["fit"])
         found[noise] = model.fit_transform(X, source=batch), np.sqrt(model.noise_variance_)
     parts = NMF(LINES, init="random", random_state=seed, max_iter=1000).fit_transform(X)
     found["nmf"] = parts / np.maximum(parts.sum(axis=1, keepdims=True), 1e-12), None

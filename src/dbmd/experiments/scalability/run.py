@@ -170,7 +170,8 @@ def configuration(task: Task, setting: Setting) -> Config:
 
 
 def _given(setting: Setting) -> dict[str, Any]:
-    return {name: setting[name] for name in ("noise", "alpha", "lam")}
+    # Plain alternation: as many passes as iterations, whatever the solver.
+    return {name: setting[name] for name in ("noise", "alpha", "lam")} | {"extrapolate": False}
 
 
 def samples(setting: Setting) -> NDArray[np.float32]:

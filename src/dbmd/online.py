@@ -1,0 +1,121 @@
+"""Samples that come in batches: a step of the algorithm for each batch, on statistics that fade.
+
+W needs nothing of the samples but statistics, and these add. So those of earlier batches, with the memberships that
+the samples had then, stand for the samples themselves (Mairal, Bach, Ponce and Sapiro, Online learning for matrix
+factorization and sparse coding, JMLR 2010):
+
+    H       of the batch, at the present W and sigma          sweep.py
+    W       (P) on the batch and what is remembered           model/lasso.py
+    sigma   a mean square over the batch and what is remembered, for each source that is in the batch
+
+With each batch, what is remembered counts for less: by ``forget_factor``. The problem (P) itself stays as it is; so lam
+weighs against so many samples as are remembered, n / (1 - forget_factor) in the long run with batches of n.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dbmd.config import Config
+from dbmd.engines import Metered
+from dbmd.model.lasso import minimise
+from dbmd.model.memory import Memory
+from dbmd.model.noise import Noise
+from dbmd.model.objective import explained_variance, objective
+from dbmd.model.problem import Problem
+from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary
+from dbmd.result import Iteration, Result
+from dbmd.sweep import Survey, origin_of, survey, sweep
+
+
+def update(
+    engine: Any,
+    config: Config,
+    memory: Memory,
+    W: Float,
+    sigma2: Float,
+    *,
+    numbers: NDArray[np.intp],
+    n_classes: int,
+    dtype: np.dtype[Any],
+) -> Result:
+    """Return the model after a batch: of the batch are objective, profile and explained variance.
+
+    Parameters
+    ----------
+    engine : Engine
+        Holds the nodes of the batch.
+    config : Config
+        The parameters.
+    memory : Memory
+        What is remembered of the batches before.
+    W : array of shape (m, r)
+        The basis so far.
+    sigma2 : array of shape (n_sources,)
+        The noise levels so far, of all sources.
+    numbers : array of int of shape (n_sources of the batch,)
+        Which of all sources each source of the batch is.
+    n_classes : int
+        Number of known classes.
+    dtype : dtype
+        Of the batch.
+
+    Returns
+    -------
+    Result
+    """
+    clock, engine, n_sources = time.perf_counter(), Metered(engine), len(sigma2)
+    before, origin = W, origin_of(W, dtype)
+    past = memory.faded(config.forget_factor).about(origin)
+
+    def of_all(batch: PerSource[Statistics]) -> PerSource[Statistics]:
+        return PerSource({int(numbers[c]): s for c, s in batch.items()})
+
+    def at(W: Float, stats: PerSource[Statistics]) -> PerSource[Summary]:
+        return stats.map(lambda s: s.summary(W, origin))
+
+    h_step = partial(sweep, sigma2=sigma2[numbers], prior=config.prior, origin=origin, gather=True)
+    stats = past.stats + of_all(engine.ask(h_step, W))
+    W = minimise(Quadratic.of(stats, sigma2, origin), config.lam, W)
+    levels = Noise.for_data(config.noise, n_sources, stats, dtype).levels(at(W, stats), len(W))
+    # A batch tells nothing of the noise of a source that is not in it.
+    is_there = np.isin(np.arange(n_sources), numbers)
+    sigma2 = np.where(is_there | (config.noise != "source"), levels, sigma2)
+    traffic = engine.last
+
+    # As at the end of a fit: labels, sizes and objective are those of the model as it is kept. Its memberships, newer
+    # than those that W was found from, are the ones to remember.
+    W = W.astype(dtype).astype(np.float64)
+    last = partial(survey, sigma2=sigma2[numbers], prior=config.prior, origin=origin, n_classes=n_classes)
+    found: Survey = engine.ask(last, W)
+    batch = of_all(found.stats)
+    summaries = at(W, batch)
+    value = objective(summaries, W, sigma2, config.lam).value
+    record = Iteration(
+        iteration=1,
+        objective=value,
+        seconds=time.perf_counter() - clock,
+        rounds=1,
+        floats_up=traffic.floats_up,
+        floats_down=traffic.floats_down,
+        total_floats_up=engine.traffic.floats_up,
+        total_floats_down=engine.traffic.floats_down,
+        w_change=Problem.of(summaries, sigma2, config.lam, engine.n_nodes).change(W, before),
+        w_converged=True,
+        passes=2,
+    )
+    return Result(
+        W,
+        sigma2,
+        value,
+        history=[record],
+        converged=None,
+        profile=found.profile.among(numbers, n_sources),
+        explained=explained_variance(batch, summaries, n_sources),
+        memory=Memory(past.stats + batch, origin),
+    )

@@ -1,0 +1,58 @@
+"""Laws of what is remembered: it is what the statistics of the samples would be."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from dbmd.model.memory import Memory
+from dbmd.model.statistics import PerSource, statistics
+from strategies import decompositions
+
+
+def memory_of(Xt, Ht, origin):
+    return Memory(PerSource({0: statistics(Xt, Ht, origin), 3: statistics(2.0 * Xt, Ht, origin)}), origin)
+
+
+def assert_same(mine, other, Xt):
+    scale = 100.0 * (np.abs(Xt).max(initial=0.0) + np.abs(other.origin).max() + np.abs(mine.origin).max())
+    assert_allclose(mine.origin, other.origin)
+    assert mine.stats.keys() == other.stats.keys()
+    for c, s in mine.stats.items():
+        assert_allclose(s.XHt, other.stats[c].XHt, atol=1e-12 * scale)
+        assert_allclose(s.HHt, other.stats[c].HHt, atol=1e-12)
+        assert_allclose(s.sq_norm, other.stats[c].sq_norm, atol=1e-12 * scale**2)
+        assert_allclose([s.n, s.log_prior], [other.stats[c].n, other.stats[c].log_prior])
+
+
+@given(decompositions(), st.floats(-3.0, 3.0), st.floats(-3.0, 3.0))
+def test_about_another_origin_it_is_that_of_samples_about_it(sample, here, there):
+    Xt, Ht, W = sample
+    unit = np.abs(W).max() * np.ones(len(W))
+    moved = memory_of(Xt, Ht, here * unit).about(there * unit)
+    assert_same(moved, memory_of(Xt, Ht, there * unit), np.vstack([Xt, here * unit]))
+
+
+@given(decompositions(), st.floats(1e-3, 1.0))
+def test_faded_every_sample_counts_for_less(sample, factor):
+    Xt, Ht, W = sample
+    if len(Xt):
+        weights = np.full(len(Xt), factor)
+        stats = statistics(Xt, Ht, np.zeros(len(W)), weights=weights)
+        memory = Memory(PerSource({1: statistics(Xt, Ht, np.zeros(len(W)))}), np.zeros(len(W)))
+        assert_same(memory.faded(factor), Memory(PerSource({1: stats}), memory.origin), Xt)
+
+
+def test_what_has_faded_is_let_go():
+    memory = memory_of(np.ones((3, 2)), np.full((3, 2), 0.5), np.zeros(2))
+    assert memory.faded(1e-8).stats.keys() == {0, 3}
+    assert not memory.faded(1e-10).stats
+
+
+@given(decompositions(), st.randoms(use_true_random=False))
+def test_in_another_order_it_is_that_of_components_in_that_order(sample, random):
+    Xt, Ht, W = sample
+    order = np.array(random.sample(range(Ht.shape[1]), Ht.shape[1]))
+    origin = W.mean(axis=1)
+    same = memory_of(Xt, Ht[:, order], origin)
+    assert_same(memory_of(Xt, Ht, origin).reordered(order), same, Xt)
