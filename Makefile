@@ -9,7 +9,7 @@ help:
 	@echo "make demo    fit built-in real data and show what was found"
 	@echo "make test    run the tests"
 	@echo "make check   lint, types, import contracts"
-	@echo "make bench   measure speed and memory"
+	@echo "make bench   measure speed and memory beside scikit-learn and Spark (an hour or two)"
 
 .venv/installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -31,7 +31,7 @@ check: .venv/installed
 	.venv/bin/lint-imports --no-cache
 
 bench: .venv/installed
-	$(PY) benchmarks/run.py
+	$(PY) -m benchmarks
 
 clean:
 	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
