@@ -886,3 +886,30 @@ def test_the_profile_of_a_fit_is_that_of_its_memberships():
         assert_allclose(profile.sizes[c], Ht[source == c].sum(axis=0), atol=1e-6)
     assert_allclose(profile.sizes.sum(axis=0), model.cluster_sizes_)
     assert_array_equal(profile.n, np.bincount(source))
+
+
+# -- a fit that begins on a sample -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("offset", [0.0, 300.0])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_from_a_sample_float32_ends_where_float64_does(form, offset, monkeypatch):
+    """The sample is fitted in float64; the origin and the least noise are those of the type of the data again."""
+    monkeypatch.setattr("dbmd.model.start.SAMPLE", 300)
+    monkeypatch.setattr("dbmd.model.start.SAMPLE_EACH", 1)
+    X, _, _, _ = mixture(seed=3, n=2000, sigmas=(0.5,), dtype=np.float32)
+    X += np.float32(offset)
+    one, other = (fitted(form(X.astype(dtype)), n_components=3, tol=1e-4) for dtype in (np.float32, np.float64))
+    assert one.n_iter_ <= 15
+    assert_allclose(one.objective_, other.objective_, atol=1e-4 * X.size)
+    assert difference(one.components_ - offset, other.components_ - offset) < 0.02
+
+
+def test_a_sample_saves_passes_and_ends_as_low(monkeypatch):
+    X, _, _, _ = mixture(seed=5, n=4000, m=8, r=4, sigmas=(0.5,))
+    whole = fitted(X, n_components=4)
+    monkeypatch.setattr("dbmd.model.start.SAMPLE", 500)
+    monkeypatch.setattr("dbmd.model.start.SAMPLE_EACH", 1)
+    part = fitted(X, n_components=4)
+    assert part.n_iter_ < whole.n_iter_
+    assert part.objective_ - whole.objective_ <= 1e-3 * X.size

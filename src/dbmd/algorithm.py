@@ -30,7 +30,7 @@ from dbmd.engines import Metered, Traffic
 from dbmd.engines.local import Engine as LocalEngine
 from dbmd.model.memory import Memory
 from dbmd.model.node import Node
-from dbmd.model.noise import Noise
+from dbmd.model.noise import Noise, least_level
 from dbmd.model.objective import explained_variance, objective
 from dbmd.model.path import BOLD, GENTLE, LITTLE, Path
 from dbmd.model.problem import Problem
@@ -142,7 +142,9 @@ def find_start(seed: int, *, engine: Any, config: Config, n_sources: int, dtype:
         own = replace(config, solver="exact", solver_options=None, tol=SAMPLE_TOL * config.tol)
         setting |= {"engine": centre, "config": own, "dtype": double}
         state = descend(begin(W, **setting), **setting, bold=GENTLE)
-    return State(state.W, state.sigma2, state.origin, state.floor, path=state.path.elsewhere(), gain=state.gain)
+    origin = state.origin.astype(dtype).astype(np.float64)  # exact in the type of the samples
+    floor = state.floor * least_level(dtype) / least_level(double)
+    return State(state.W, state.sigma2, origin, floor, path=state.path.elsewhere(), gain=state.gain)
 
 
 def begin(

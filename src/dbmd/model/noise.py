@@ -45,7 +45,7 @@ class Noise:
         square = sum(s.sq_norm for s in stats.values())
         # What the difference lacks to be positive is rounding.
         mean_square = max(square - n * float(mean @ mean), 1e-12 * square) / (n * len(mean))
-        return cls(kind, n_sources, _least(dtype) * (mean_square or 1.0))
+        return cls(kind, n_sources, least_level(dtype) * (mean_square or 1.0))
 
     def is_near_zero(self, origin: Float, dtype: np.dtype[Any]) -> bool:
         """Say whether samples lose nothing by being summed up about zero instead of about an origin amidst them.
@@ -54,7 +54,7 @@ class Noise:
         sixteen may go. For that, a trip of each sample through the cache is saved.
         """
         largest = 1.0 if dtype == np.float32 else 1e4
-        return bool(origin @ origin <= largest * len(origin) * self.floor / _least(dtype))
+        return bool(origin @ origin <= largest * len(origin) * self.floor / least_level(dtype))
 
     def can_be_told(self, per_source: PerSource[Summary], m: int) -> bool:
         """Say whether the mean square of all residuals is above the floor, and not perhaps rounding."""
@@ -74,6 +74,6 @@ class Noise:
         return sum(s.squares for s in per_source.values()) / (m * sum(s.n for s in per_source.values()))
 
 
-def _least(dtype: np.dtype[Any]) -> float:
-    """Return the least mean square of residuals relative to that of the data."""
+def least_level(dtype: np.dtype[Any]) -> float:
+    """Return the least noise level for data of a type, relative to their mean square."""
     return max(1e-8, 100.0 * float(np.finfo(dtype).eps))
