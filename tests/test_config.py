@@ -155,6 +155,14 @@ def test_where_the_minimum_is_astray_fits_alternate_plainly_and_stop_early(param
     assert told.settled(n_sources) == told
 
 
+def test_fits_of_few_samples_stop_early_too_but_need_not_alternate_plainly():
+    few, many = (Config().settled(1, n_samples) for n_samples in (40_000, 40_001))
+    assert (few.tol, many.tol) == (1e-3, 1e-5)
+    assert few.extrapolate
+    assert many.extrapolate
+    assert Config(tol=1e-7).settled(1, 100).tol == 1e-7
+
+
 def test_a_config_cannot_be_changed():
     with pytest.raises(FrozenInstanceError):
         Config().lam = 1.0

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dbmd.registry import load, names
 
-TOL, EARLY = 1e-5, 1e-3
+TOL, EARLY = 1e-5, 1e-3  # relative decrease of the objective at which to stop by default
+FEW = 40_000  # samples; of more than these, a part is fitted first
 INITS = ("k-means++", "k-means||", "random")
 OPTIONS: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
     "tol": (Real, "a number >= 0", lambda v: 0 <= v < np.inf),
@@ -93,16 +94,18 @@ class Config:
             _check_number("n_nodes", self.n_nodes, Integral, "None or an int >= 1", lambda v: v >= 1)
         _check_number("forget_factor", self.forget_factor, Real, "a float > 0 and <= 1", lambda v: 0 < v <= 1)
 
-    def settled(self, n_sources: int) -> Config:
+    def settled(self, n_sources: int, n_samples: int | None = None) -> Config:
         """Return the parameters with ``tol`` and ``extrapolate`` decided.
 
         With several noise levels the minimum of the objective lies far from the truth: a simplex as large as the noise
         of the noisiest source costs the others nothing. With alpha > 1 and lam = 0 it lies at infinity. There, plain
-        alternation that is stopped early stays near the data.
+        alternation that is stopped early stays near the data. Of few samples, too, W follows the noise in the end; an
+        early stop is enough there.
         """
         several_levels = self.noise == "source" and n_sources > 1
         astray = several_levels or bool(self.prior.any() and self.lam == 0.0)
-        tol = (EARLY if astray else TOL) if self.tol is None else self.tol
+        early = astray or (n_samples is not None and n_samples <= FEW)
+        tol = (EARLY if early else TOL) if self.tol is None else self.tol
         return replace(self, tol=tol, extrapolate=not astray if self.extrapolate is None else self.extrapolate)
 
     @property

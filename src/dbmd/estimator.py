@@ -68,8 +68,8 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         Largest number of iterations.
     tol : float, optional
         Stop when the objective falls by less than this, relative to its misfit and penalty terms. By default 1e-5; 1e-3
-        where the minimum of the objective is far from the truth, or at infinity: if several noise levels are inferred,
-        or with alpha > 1 and lam = 0 (docs/model.md).
+        where the minimum of the objective is far from the truth, or at infinity: up to 40,000 samples, if several noise
+        levels are inferred, or with alpha > 1 and lam = 0 (docs/model.md).
     solver_options : dict, optional
         Options of the solver: ``tol`` (relative change of W), ``max_rounds``, ``rho`` of "admm", ``gamma`` of "cease".
     engine : str or callable, default="local"
@@ -88,7 +88,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
     extrapolate : bool, optional
         Go further between passes over the data than the minimiser for W, as a quasi-Newton method does, where the
         objective allows it: a fit then takes some passes instead of some hundred. False is plain alternation, the
-        paper's. By default True, and False where ``tol`` is 1e-3 by default, for the same reason.
+        paper's. By default True, and False with several noise levels, or with alpha > 1 and lam = 0.
 
     Attributes
     ----------
@@ -261,6 +261,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
             W = config.start(m)
             if W is not None and np.array_equal(data.source_names, self.sources_):
                 start = W, self.noise_variance_
+        config = config.settled(data.n_sources, n)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with data.on(config.engine, config.n_nodes, config.n_components) as engine:
             result = fit(
@@ -288,7 +289,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
             del self.feature_names_in_
         self.n_steps_, self.n_samples_seen_ = 1, n
         self._keep(result, data, data.source_names, order, labels, time.perf_counter() - clock + before)
-        self._warn_if_unconverged(result, config.settled(data.n_sources))
+        self._warn_if_unconverged(result, config)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, *, source: ArrayLike | None = None) -> Self:

@@ -59,7 +59,7 @@ FREE = ("engine", "forget_factor", "n_nodes", "verbose", "warm_start")
     "--tol",
     type=float,
     default=DEFAULT.tol,
-    help="Relative decrease of the objective at which to stop.  [default: 1e-5; 1e-3 for several noise levels]",
+    help="Relative decrease at which to stop.  [default: 1e-5; 1e-3 for few rows or several noise levels]",
 )
 @click.option(
     "--extrapolate/--no-extrapolate",
@@ -161,7 +161,7 @@ def fit(
             state = checkpoint.read()
             progress.say(f"Going on after iteration {len(state.history)}.")
         saves.append(checkpoint)
-        progress.begin(dataset.shape[0], Config(**params).settled(dataset.n_sources).tol)
+        progress.begin(dataset.shape[0], Config(**params).settled(dataset.n_sources, dataset.shape[0]).tol)
 
         def on_iteration(now: Any) -> None:
             checkpoint(now)  # first: what was shown can be saved
