@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
-from dbmd.kernels import _faces, cpu
+from dbmd.kernels import _faces, _pivoting, cpu
 from strategies import h_problem
 
 DTYPES = [np.float32, np.float64]
@@ -12,10 +12,11 @@ DTYPES = [np.float32, np.float64]
 @pytest.mark.parametrize("basis", ["plain", "outliers", "duplicate columns"])
 @pytest.mark.parametrize("prior", [0.0, 0.05])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_sample_has_the_same_bits_whoever_shares_its_batch(dtype, prior, basis, warm, rng):
+@pytest.mark.parametrize("r", [5, _faces.MAX_RANK + 3])
+def test_a_sample_has_the_same_bits_whoever_shares_its_batch(r, dtype, prior, basis, warm, rng):
     n = 2 * cpu.LANES + 45
-    problem = h_problem(rng, 5, n, basis=basis, prior=prior, dtype=dtype)
-    Ht0 = rng.dirichlet(np.ones(5), n).astype(dtype) if warm else None
+    problem = h_problem(rng, r, n, basis=basis, prior=prior, dtype=dtype)
+    Ht0 = rng.dirichlet(np.ones(r), n).astype(dtype) if warm else None
 
     def solve(rows):
         start = None if Ht0 is None else Ht0[rows]
@@ -66,23 +67,27 @@ def test_read_only_inputs_do_not_compile_it_again(rng):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("r", [1, 2, 5, 10, _faces.MAX_RANK])
+@pytest.mark.parametrize("r", [1, 2, 5, 10, _faces.MAX_RANK, _faces.MAX_RANK + 1, 20, 47])
 def test_face_by_face_a_sample_is_solved_as_well_as_from_inside(r, dtype, rng, monkeypatch):
-    problem = h_problem(rng, r, 300, dtype=dtype)
+    problem = h_problem(rng, r, 300, dtype=dtype, m=60)
     by_faces = cpu.solve_h(problem.Q, problem.Bt, problem.a)
-    monkeypatch.setattr(cpu, "MAX_RANK", 0)
+    warm = cpu.solve_h(problem.Q, problem.Bt, problem.a, by_faces)
+    for name in ("solve_on_faces", "solve_by_pivoting"):
+        monkeypatch.setattr(cpu, name, lambda Q, Bt, *_: np.arange(len(Bt)))
     from_inside = cpu.solve_h(problem.Q, problem.Bt, problem.a)
     assert (problem.objective(by_faces) <= problem.objective(from_inside) + 1e-7 * problem.scale).all()
     assert problem.residual(by_faces).max() <= (1e-6 if dtype is np.float32 else 1e-11)
+    assert_allclose(warm, by_faces, atol=1e-6 if dtype is np.float32 else 1e-11)
 
 
-def test_what_faces_cannot_solve_is_left_over(rng):
-    problem = h_problem(rng, 4, 60)
+@pytest.mark.parametrize(("r", "solve"), [(4, _faces.solve_on_faces), (15, _pivoting.solve_by_pivoting)])
+def test_what_faces_cannot_solve_is_left_over(r, solve, rng):
+    problem = h_problem(rng, r, 60)
     expected = cpu.solve_h(problem.Q, problem.Bt, problem.a)
     broken = problem.Bt.copy()
     broken[::7] = np.nan
     out = np.full_like(broken, -1.0)
-    left = _faces.solve_on_faces(problem.Q, broken, None, out, 1.0)
+    left = solve(problem.Q, broken, None, out, 1.0)
     assert_array_equal(left, np.arange(0, 60, 7))
     assert (out[left] == -1.0).all()
     found = cpu.solve_h(problem.Q, broken, problem.a)
@@ -90,7 +95,7 @@ def test_what_faces_cannot_solve_is_left_over(rng):
     assert_array_equal(found[whole], expected[whole])
     # Two equal components: on no face that has both is the solution unique.
     twins = np.ones((2, 2))
-    assert len(_faces.solve_on_faces(twins, np.zeros((5, 2)), None, np.empty((5, 2)), 1.0)) == 5
+    assert len(solve(twins, np.zeros((5, 2)), None, np.empty((5, 2)), 1.0)) == 5
 
 
 def test_maps_of_another_Q_are_not_taken_for_those_of_this(rng):

@@ -1,17 +1,22 @@
 """The H-step without a prior, face by face of the simplex: exact, and for few components much the fastest.
 
-Without logarithms the H-step is a quadratic programme. On a face of the simplex, that is for a given set S of
-components that may be positive, its solution is an affine function of b: with M = Q + 1 1' (which changes nothing
-where sum h = 1, and is regular more often than Q), N = M_SS^-1, m = N 1 and c = 1'm
+Without logarithms the H-step is a quadratic programme: h >= 0 with multipliers z >= 0 and nu of the conditions h >= 0
+and sum h = 1,
 
-    h_S = (N - m m' / c) b_S + m / c,      nu = (m'b_S - 1) / c,      z_k = M_kS h_S - b_k + nu   for k outside of S.
+    Q h - z + nu 1 = b,      sum h = 1,      h_k z_k = 0.
 
-So one r x r matrix and a vector for each face give the memberships of a sample on it and the multipliers off it. Where
-none of these r numbers is negative, the optimality conditions hold; else the components with a negative number change
-sides, and the next face is tried (block principal pivoting [1]_). The maps of the faces depend on Q alone: they are
-computed when they are first met, in float64 for either type of data, and kept for the rest of the pass.
+On a face of the simplex, that is for a given set S of components that may be positive, this is linear: the memberships
+inside and the multipliers outside are r numbers y that depend on b by a map of the face,
 
-Few samples do not end in a handful of tries; these, and all samples on faces where M_SS is near to singular, are left
+    y = t + G_:S b_S - b outside of S.
+
+Where none of them is negative, the optimality conditions hold; else the components with a negative number change sides,
+and the next face is tried (block principal pivoting [1]_). The maps depend on Q alone: they are computed when they are
+first met, in float64 for either type of data, and kept for the rest of the pass. Each follows from that of the face
+without its last component by one exchange of the simplex method, r^2 operations; for it G has columns outside of S,
+too: how y changes with a membership there.
+
+Few samples do not end in a handful of tries; these, and all samples on faces where Q is near to singular, are left
 to the interior-point method.
 
 References
@@ -25,9 +30,10 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from dbmd.kernels._rows import LANES, add_multiple, below, combine, jit, padded
 
 __all__ = ["MAX_RANK", "solve_on_faces"]
 
@@ -36,25 +42,26 @@ TRIES = 10  # faces for one sample; one to three are usual
 LEAST = 1e-12  # what a membership of zero is written as: memberships stay inside the simplex
 POSITIVE = 1e-6  # a start this small counts as zero
 SLACK = 1e-12  # how negative a number may be that is zero but for rounding
-REGULAR = 1e5  # largest entry of a map: beyond, rounding would show in the memberships
-
-_jit = numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz", "arcp"}, error_model="numpy")
+REGULAR = 1e5  # what a pivot may be divided by at most: beyond, rounding would show in the memberships
 
 
 class _Maps(threading.local):
     """The maps of the faces for the Q that this thread met last: chunk after chunk, it is the same."""
 
     Q: NDArray[np.float64] | None = None
+    unit: float
     known: NDArray[np.bool_]
+    tableaux: NDArray[np.float64]
     maps: NDArray[np.float64]
 
-    def of(self, Q: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-        if self.Q is None or not np.array_equal(self.Q, Q):
+    def of(self, Q: NDArray[np.float64], unit: float) -> tuple[NDArray[np.bool_], Any, Any]:
+        if self.Q is None or self.unit != unit or not np.array_equal(self.Q, Q):
             r = len(Q)
-            self.Q = Q
+            self.Q, self.unit = Q, unit
             self.known = np.zeros(1 << r, np.bool_)
-            self.maps = np.empty((1 << r, r + 1, (r + 3) // 4 * 4))  # memory that is not touched costs nothing
-        return self.known, self.maps
+            self.tableaux = np.empty((1 << r, r + 1, int(padded(r))))  # memory that is not touched costs nothing
+            self.maps = np.empty_like(self.tableaux)
+        return self.known, self.tableaux, self.maps
 
 
 _maps = _Maps()
@@ -83,23 +90,25 @@ def solve_on_faces(
     array of int
         The rows that are left over; they are as they were in ``out``.
     """
-    known, maps = _maps.of(Q)
+    known, tableaux, maps = _maps.of(Q, unit)
     left = np.empty(len(Bt), np.intp)
-    count = _try_faces(Q, Bt, out if Ht0 is None else Ht0, Ht0 is not None, out, unit, known, maps, left)
+    start = out if Ht0 is None else Ht0
+    count = _try_faces(Q, Bt.reshape(-1), start, Ht0 is not None, out, unit, known, tableaux, maps, left)
     return left[:count]
 
 
-@_jit
-def _try_faces(Q: Any, Bt: Any, Ht0: Any, warm: Any, out: Any, unit: Any, known: Any, maps: Any, left: Any) -> Any:
-    n, r = Bt.shape
+@jit
+def _try_faces(
+    Q: Any, Bt: Any, Ht0: Any, warm: Any, out: Any, unit: Any, known: Any, tableaux: Any, maps: Any, left: Any
+) -> Any:
+    n, r = out.shape
     width = maps.shape[2]
-    b = np.empty(r)
+    size = (r + 1) * width
+    flat = maps.reshape(-1)
     y = np.zeros(width)
     every = np.int64((1 << r) - 1)
     count = 0
     for i in range(n):
-        for k in range(r):
-            b[k] = Bt[i, k] * unit
         face = every
         if warm:
             face = np.int64(0)
@@ -110,29 +119,11 @@ def _try_faces(Q: Any, Bt: Any, Ht0: Any, warm: Any, out: Any, unit: Any, known:
         found = False
         for _ in range(TRIES):
             if not known[face]:
-                _map_of_face(Q, face, maps[face])
-                known[face] = True
-            for k in range(width):
-                y[k] = maps[face, r, k]
-            l = 0
-            while l + 3 < r:  # four at a time: the sums are loaded and stored once for all
-                b0, b1, b2, b3 = b[l], b[l + 1], b[l + 2], b[l + 3]
-                for k in range(width):
-                    y[k] += (
-                        b0 * maps[face, l, k]
-                        + b1 * maps[face, l + 1, k]
-                        + b2 * maps[face, l + 2, k]
-                        + b3 * maps[face, l + 3, k]
-                    )
-                l += 4
-            while l < r:
-                b0 = b[l]
-                for k in range(width):
-                    y[k] += b0 * maps[face, l, k]
-                l += 1
+                _find_map(Q, face, unit, known, tableaux, maps)
             wrong = np.int64(0)
-            for k in range(r):
-                wrong |= np.int64(y[k] < -SLACK) << k
+            for c in range(0, width, LANES):
+                combine(y, c, Bt, i * r, r, flat, face * size + c, width)
+                wrong |= below(y, c, -SLACK) << c
             if wrong == 0:
                 found = True
                 break
@@ -152,57 +143,62 @@ def _try_faces(Q: Any, Bt: Any, Ht0: Any, warm: Any, out: Any, unit: Any, known:
     return count
 
 
-@_jit
-def _map_of_face(Q: Any, face: Any, T: Any) -> None:
-    """Write the map of a face to T, shape (r + 1, width): rows for b, then the constants; NaN if near singular."""
+@jit
+def _find_map(Q: Any, face: Any, unit: Any, known: Any, tableaux: Any, maps: Any) -> None:
+    """Find the map of a face, by way of the face of its first component, of its first two, and so on."""
     r = Q.shape[0]
-    inside = np.empty(r, np.int64)
-    s = 0
-    for k in range(r):
-        if face >> k & 1:
-            inside[s] = k
-            s += 1
-    # N = M_SS^-1 by Gauss-Jordan, in place; M_SS is positive semidefinite, so no pivoting is needed.
-    N = np.empty((s, s))
-    for i in range(s):
-        for j in range(s):
-            N[i, j] = Q[inside[i], inside[j]] + 1.0
-    for k in range(s):
-        pivot = N[k, k]
-        if not pivot > 0.0:
-            T[:] = np.nan
-            return
-        N[k, k] = 1.0
-        for j in range(s):
-            N[k, j] /= pivot
-        for i in range(s):
-            if i != k:
-                x = N[i, k]
-                N[i, k] = 0.0
-                for j in range(s):
-                    N[i, j] -= x * N[k, j]
-    m = np.empty(s)
-    c = 0.0
-    for i in range(s):
-        m[i] = 0.0
-        for j in range(s):
-            m[i] += N[i, j]
-        c += m[i]
-    T[:] = 0.0
-    for i in range(s):
-        T[r, inside[i]] = m[i] / c
-        for j in range(s):
-            T[inside[j], inside[i]] = N[i, j] - m[i] * m[j] / c
-    for k in range(r):
-        if face >> k & 1:
+    width = maps.shape[2]
+    smaller = np.int64(0)
+    for last in range(r):
+        if not face >> last & 1:
             continue
-        T[r, k] = -1.0 / c
-        for i in range(s):
-            M_ki = Q[k, inside[i]] + 1.0
-            T[r, k] += M_ki * m[i] / c
-            T[inside[i], k] += m[i] / c
-            for j in range(s):
-                T[inside[j], k] += M_ki * (N[i, j] - m[i] * m[j] / c)
-        T[k, k] = -1.0
-    if not np.abs(T).max() <= REGULAR:
-        T[:] = np.nan
+        larger = smaller | np.int64(1) << last
+        if not known[larger]:
+            if smaller == 0:
+                _map_of_corner(Q, last, tableaux[larger])
+            else:
+                tableaux[larger] = tableaux[smaller]
+                _exchange(tableaux.reshape(-1), larger * (r + 1) * width, last, r, width)
+            for k in range(r):
+                for j in range(width):
+                    maps[larger, k, j] = tableaux[larger, k, j] * unit if larger >> k & 1 else 0.0
+                if not larger >> k & 1:
+                    maps[larger, k, k] = -unit
+            maps[larger, r] = tableaux[larger, r]
+            known[larger] = True
+        smaller = larger
+
+
+@jit
+def _map_of_corner(Q: Any, k: Any, T: Any) -> None:
+    """Write the map of the face with component k alone to T, shape (r + 1, width): T[j] is column j of G, T[r] is t."""
+    r = Q.shape[0]
+    T[:] = 0.0
+    for j in range(r):
+        for i in range(r):
+            T[j, i] = Q[i, j] - Q[k, j] - Q[i, k] + Q[k, k]
+        T[j, k] = -1.0
+    for i in range(r):
+        T[k, i] = 1.0
+        T[r, i] = Q[i, k] - Q[k, k]
+    T[k, k] = 0.0
+    T[r, k] = 1.0
+
+
+@jit
+def _exchange(T: Any, start: Any, k: Any, r: Any, width: Any) -> None:
+    """Let component k come inside: its multiplier leaves the map, and its membership enters; NaN if near singular."""
+    row_k = start + k * width
+    pivot = T[row_k + k]
+    inverse = 1.0 / pivot if pivot * REGULAR >= 1.0 else np.nan
+    for j in range(r + 1):
+        if j == k:
+            continue
+        row_j = start + j * width
+        factor = -T[row_j + k] * inverse
+        for c in range(0, width, LANES):
+            add_multiple(T, row_j + c, factor, T, row_k + c)
+        T[row_j + k] = factor
+    for i in range(width):
+        T[row_k + i] *= inverse
+    T[row_k + k] = inverse

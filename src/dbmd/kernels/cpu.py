@@ -6,7 +6,7 @@ line of the algorithm is one vectorised loop, whatever the rank. A lane is a sea
 converged leaves it, and the next one sits down. No sample waits for a slower neighbour, and none
 sees another: the arithmetic of a lane reads that lane only.
 
-Without a prior and with few components, most samples need none of this: see :mod:`dbmd.kernels._faces`.
+Without a prior, most samples need none of this: see :mod:`dbmd.kernels._faces` and :mod:`dbmd.kernels._pivoting`.
 
 The functions release the GIL and use no thread pool of their own: they are called from several
 Python threads, and are safe in forked workers.
@@ -16,20 +16,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from dbmd.kernels._faces import MAX_RANK, solve_on_faces
+from dbmd.kernels._pivoting import solve_by_pivoting
+from dbmd.kernels._rows import jit
 from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, strictness, tolerances
 
 __all__ = ["solve_h", "sum_log"]
 
 LANES = 128  # 8 to 16 vector registers a loop: enough to hide latency, small enough for the cache
-
-# Fused multiply-adds and reciprocals are all we ask for: reordering would make a sample's result depend on the
-# compiler's mood, and NaN and infinity must stay what they are.
-_jit = numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz", "arcp"}, error_model="numpy")
 
 
 def solve_h(
@@ -83,10 +80,11 @@ def solve_h(
             strictness(weights, tol, products, dtype).astype(dtype),
         )
 
-    if len(Q) > MAX_RANK or np.any(a):
+    if np.any(a):
         interior(Bt, Ht0, out)
         return out
-    left = solve_on_faces(Q, Bt, Ht0, out, 1.0 / scale)
+    on_faces = solve_on_faces if len(Q) <= MAX_RANK else solve_by_pivoting
+    left = on_faces(Q, Bt, Ht0, out, 1.0 / scale)
     if len(left):
         rest = np.empty((len(left), len(Q)), dtype)
         interior(Bt[left], None if Ht0 is None else Ht0[left], rest)
@@ -99,7 +97,7 @@ def sum_log(Ht: NDArray[Any]) -> NDArray[np.float64]:
     return _sum_log(np.require(Ht, requirements=["C", "W"]))
 
 
-@_jit
+@jit
 def _sum_log(Ht: Any) -> Any:
     n, r = Ht.shape
     total = np.zeros(r)
@@ -116,7 +114,7 @@ def _sum_log(Ht: Any) -> Any:
     return total
 
 
-@_jit
+@jit
 def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, tol: Any, strict: Any) -> None:
     n, r = Bt.shape
     dtype = Q.dtype
@@ -354,7 +352,7 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
             error[j] = max(error[j], abs(acc[j]) * share)
 
 
-@_jit
+@jit
 def _sit_cold(Q_mean: Any, a: Any, share: Any, j: Any, b: Any, h: Any, z: Any, g: Any) -> None:
     """Start lane j at the centre, with multipliers that make it dual feasible: z = g + nu > 0."""
     r = h.shape[0]
@@ -370,7 +368,7 @@ def _sit_cold(Q_mean: Any, a: Any, share: Any, j: Any, b: Any, h: Any, z: Any, g
         z[k, j] = g[k, j] - low + lift + a[k]
 
 
-@_jit
+@jit
 def _sit_warm(Q: Any, a: Any, Ht0: Any, i: Any, j: Any, b: Any, h: Any, z: Any, g: Any) -> None:
     """Start lane j near row i of Ht0, lifted off the boundary so that a zero can become positive again."""
     r = h.shape[0]
@@ -399,7 +397,7 @@ def _sit_warm(Q: Any, a: Any, Ht0: Any, i: Any, j: Any, b: Any, h: Any, z: Any, 
         z[k, j] = max(g[k, j] + nu, (a[k] + gap) / h[k, j])
 
 
-@_jit
+@jit
 def _back_substitute(L: Any, inv_diag: Any, x: Any) -> None:
     """Solve L' y = x in place, for every lane."""
     r = x.shape[0]
