@@ -344,7 +344,7 @@ def test_far_from_zero_or_near_it_the_second_pass_sums_up_as_exactly_as_the_firs
 
 
 @pytest.mark.parametrize("prior", [0.0, 0.7])
-@pytest.mark.parametrize("kind", ["plain", "offset", "little noise", "many equal rows"])
+@pytest.mark.parametrize("kind", ["plain", "offset", "little noise", "many equal rows", "one component far out"])
 def test_float32_and_float64_give_one_misfit_from_cold_and_from_warm(kind, prior, rng):
     n, m, r = 12_000, 20, 6
     W = rng.normal(size=(m, r))
@@ -354,6 +354,9 @@ def test_float32_and_float64_give_one_misfit_from_cold_and_from_warm(kind, prior
         Xt, W = Xt + shift, W + shift[:, None]
     elif kind == "many equal rows":
         Xt[rng.random(n) < 0.8] = Xt[0]  # whose rounding errors all go one way
+    elif kind == "one component far out":  # as in standardised data with rare values: beside it, all others are small
+        W[:, 0] *= 20.0
+        Xt[::50] += W[:, 0]
     Xt = Xt.astype(np.float32)
     origin = W.mean(axis=1).astype(np.float32).astype(np.float64)
     step = partial(sweep, sigma2=np.array([0.01]), prior=np.full(r, prior), gather=True, origin=origin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 MAX_STEPS = 60  # Newton steps; four to nine are usual
 PATIENCE = 20  # after so many, every step is a plain centring step: slower, but it always gets on
@@ -15,8 +15,8 @@ LIFT = 1e-2  # least entry of a warm start, times r: a zero must be able to beco
 BALANCE = 0.1  # least product h z of a warm start, relative to the mean of h |gradient|
 
 
-def tolerances(Q: NDArray[Any], dtype: DTypeLike) -> tuple[float, float, float, float]:
-    """Return (scale, floor, tol, products) of the H-step for W'W = Q.
+def tolerances(Q: NDArray[Any]) -> tuple[float, float, float]:
+    """Return (scale, floor, tol) of the H-step for W'W = Q.
 
     scale
         Of the problem: the largest diagonal entry of Q. The solvers work on Q / scale.
@@ -25,18 +25,7 @@ def tolerances(Q: NDArray[Any], dtype: DTypeLike) -> tuple[float, float, float, 
         point on the boundary is found to a distance of this size.
     tol
         The largest error of the optimality conditions, relative to the scale.
-    products
-        The largest error of the products h z among them. Their sum is what the objective lacks of its minimum, and
-        float32 knows them better than the gradient, where large numbers cancel.
     """
     scale = float(np.max(np.diagonal(Q), initial=0.0)) or 1.0
     shrink = min(1.0, 10.0 / len(Q))  # at the same error of h z, z is known r times less well
-    if np.dtype(dtype) == np.float32:
-        return scale, 2e-7 * shrink, 5e-6 * shrink, 1e-8 * shrink
-    return scale, 1e-11 * shrink, 1e-10 * shrink, 1e-10 * shrink
-
-
-def strictness(a: NDArray[Any], tol: float, products: float, dtype: DTypeLike) -> NDArray[np.float64]:
-    """Return how many times an error of h_k z_k = a_k counts, shape (r,): as rounding of a_k allows, at least once."""
-    rounding = 4.0 * float(np.finfo(dtype).eps) * a.astype(np.float64)
-    return np.maximum(tol / np.maximum(products, rounding), 1.0)
+    return scale, 1e-11 * shrink, 1e-10 * shrink

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dbmd.kernels._faces import MAX_RANK, solve_on_faces
 from dbmd.kernels._pivoting import solve_by_pivoting
 from dbmd.kernels._rows import jit
-from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, strictness, tolerances
+from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, tolerances
 
 __all__ = ["solve_h", "sum_log"]
 
@@ -43,7 +43,8 @@ def solve_h(
     Q : array of shape (r, r)
         W'W, positive semidefinite.
     Bt : array of shape (n, r), float32 or float64
-        Rows x'W. Its type is the type of the computation.
+        Rows x'W. The computation is in float64 for either: in float32 the multipliers, differences of large numbers,
+        would be known too badly to tell where the minimum is.
     a : array of shape (r,)
         Weights >= 0 of the logarithms: sigma^2 (alpha0 - 1). Zero is taken to the limit.
     Ht0 : array of shape (n, r), optional
@@ -56,29 +57,17 @@ def solve_h(
     array of shape (n, r)
         Rows inside the simplex, of the type of Bt.
     """
-    dtype = Bt.dtype
-    scale, floor, tol, products = tolerances(Q, dtype)
+    scale, floor, tol = tolerances(Q)
     if out is None:
-        out = np.empty(Bt.shape, dtype)
+        out = np.empty(Bt.shape, Bt.dtype)
     # Contiguous and writeable, whatever came: anything else would be compiled for again.
     Q = np.require(Q / scale, np.float64, ["C", "W"])
-    Bt = np.require(Bt, dtype, ["C", "W"])
-    Ht0 = None if Ht0 is None else np.require(Ht0, dtype, ["C", "W"])
-
-    weights = np.maximum(a / scale, floor).astype(dtype)
+    Bt = np.require(Bt, Bt.dtype, ["C", "W"])
+    Ht0 = None if Ht0 is None else np.require(Ht0, Bt.dtype, ["C", "W"])
+    weights = np.maximum(a / scale, floor)
 
     def interior(Bt: NDArray[Any], Ht0: NDArray[Any] | None, out: NDArray[Any]) -> None:
-        _solve(
-            Q.astype(dtype),
-            Bt,
-            weights,
-            out if Ht0 is None else Ht0,
-            Ht0 is not None,
-            out,
-            dtype.type(1.0 / scale),
-            dtype.type(tol),
-            strictness(weights, tol, products, dtype).astype(dtype),
-        )
+        _solve(Q, Bt, weights, out if Ht0 is None else Ht0, Ht0 is not None, out, 1.0 / scale, tol)
 
     if np.any(a):
         interior(Bt, Ht0, out)
@@ -86,7 +75,7 @@ def solve_h(
     on_faces = solve_on_faces if len(Q) <= MAX_RANK else solve_by_pivoting
     left = on_faces(Q, Bt, Ht0, out, 1.0 / scale)
     if len(left):
-        rest = np.empty((len(left), len(Q)), dtype)
+        rest = np.empty((len(left), len(Q)), Bt.dtype)
         interior(Bt[left], None if Ht0 is None else Ht0[left], rest)
         out[left] = rest
     return out
@@ -115,40 +104,36 @@ def _sum_log(Ht: Any) -> Any:
 
 
 @jit
-def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, tol: Any, strict: Any) -> None:
+def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, tol: Any) -> None:
     n, r = Bt.shape
-    dtype = Q.dtype
-    zero, one = dtype.type(0), dtype.type(1)
-    to_boundary, short = dtype.type(TO_BOUNDARY), dtype.type(SHORT)
-    share = one / dtype.type(r)
-    tiny = dtype.type(1e-30)  # keeps 0 / 0 out
+    share = 1.0 / r
 
-    h = np.empty((r, LANES), dtype)  # the sample's point on the simplex
-    z = np.empty((r, LANES), dtype)  # multipliers of h >= 0; at the solution h_k z_k = a_k
-    b = np.empty((r, LANES), dtype)
-    g = np.empty((r, LANES), dtype)  # Qh - b
-    inv_h = np.empty((r, LANES), dtype)
-    dh = np.empty((r, LANES), dtype)
-    dz = np.empty((r, LANES), dtype)
-    L = np.empty((r * (r + 1) // 2, LANES), dtype)  # Cholesky factor of Q + diag(z / h), by rows
-    inv_diag = np.empty((r, LANES), dtype)
-    u = np.empty((r, LANES), dtype)  # L^-1 (a / h - g)
-    v = np.empty((r, LANES), dtype)  # L^-1 (correction of the right-hand side)
-    w = np.empty((r, LANES), dtype)  # L^-1 1
-    ww = np.empty(LANES, dtype)
-    nu = np.empty(LANES, dtype)  # multiplier of sum h = 1
-    gap = np.empty(LANES, dtype)  # mean of |h z - a|, then what of it to leave for the next step
-    acc = np.empty(LANES, dtype)
-    step = np.empty(LANES, dtype)
-    correct = np.empty(LANES, dtype)  # 1: predictor-corrector step, 0: plain centring step
-    scale = np.ones(LANES, dtype)
-    error = np.full(LANES, -one, dtype)  # of the optimality conditions; negative: ask for a sample
+    h = np.empty((r, LANES))  # the sample's point on the simplex
+    z = np.empty((r, LANES))  # multipliers of h >= 0; at the solution h_k z_k = a_k
+    b = np.empty((r, LANES))
+    g = np.empty((r, LANES))  # Qh - b
+    inv_h = np.empty((r, LANES))
+    dh = np.empty((r, LANES))
+    dz = np.empty((r, LANES))
+    L = np.empty((r * (r + 1) // 2, LANES))  # Cholesky factor of Q + diag(z / h), by rows
+    inv_diag = np.empty((r, LANES))
+    u = np.empty((r, LANES))  # L^-1 (a / h - g)
+    v = np.empty((r, LANES))  # L^-1 (correction of the right-hand side)
+    w = np.empty((r, LANES))  # L^-1 1
+    ww = np.empty(LANES)
+    nu = np.empty(LANES)  # multiplier of sum h = 1
+    gap = np.empty(LANES)  # mean of |h z - a|, then what of it to leave for the next step
+    acc = np.empty(LANES)
+    step = np.empty(LANES)
+    correct = np.empty(LANES)  # 1: predictor-corrector step, 0: plain centring step
+    scale = np.ones(LANES)
+    error = np.full(LANES, -1.0)  # of the optimality conditions; negative: ask for a sample
     steps = np.zeros(LANES, np.int64)
     row = np.full(LANES, -1, np.int64)
 
-    Q_mean = np.empty(r, dtype)  # Q times the centre of the simplex
+    Q_mean = np.empty(r)  # Q times the centre of the simplex
     for k in range(r):
-        total = zero
+        total = 0.0
         for l in range(r):
             total += Q[k, l]
         Q_mean[k] = total * share
@@ -161,7 +146,7 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
             if not (error[j] <= tol * scale[j] or steps[j] >= MAX_STEPS):
                 continue
             if row[j] >= 0:
-                total = zero
+                total = 0.0
                 for k in range(r):
                     total += h[k, j]
                 for k in range(r):
@@ -169,7 +154,7 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
                 row[j] = -1
                 busy -= 1
             steps[j] = 0
-            step[j] = one
+            step[j] = 1.0
             if next_row < n:
                 i = next_row
                 next_row += 1
@@ -180,27 +165,27 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
                     b[k, j] = Bt[i, k] * unit
                     low = min(low, b[k, j])
                     high = max(high, b[k, j])
-                scale[j] = max(one, high - low)
+                scale[j] = max(1.0, high - low)
                 if warm:
                     _sit_warm(Q, a, Ht0, i, j, b, h, z, g)
                 else:
                     _sit_cold(Q_mean, a, share, j, b, h, z, g)
             else:
                 # An empty seat computes on, harmlessly: the vector loops know no gaps.
-                scale[j] = zero
+                scale[j] = 0.0
                 for k in range(r):
-                    b[k, j] = zero
+                    b[k, j] = 0.0
                     h[k, j] = share
-                    z[k, j] = one
+                    z[k, j] = 1.0
                     g[k, j] = Q_mean[k]
         if busy == 0:
             return
 
         # Factor M = Q + diag(z / h) = LL', and solve L u = a / h - g and L w = 1 on the way.
         for j in range(LANES):
-            gap[j] = zero
-            ww[j] = zero
-            nu[j] = -one  # what sum h lacks of 1 is made up for: rounding must not add up
+            gap[j] = 0.0
+            ww[j] = 0.0
+            nu[j] = -1.0  # what sum h lacks of 1 is made up for: rounding must not add up
         for i in range(r):
             row_i = i * (i + 1) // 2
             for c in range(i):
@@ -227,13 +212,13 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
             a_i = a[i]
             Q_ii = Q[i, i]
             for j in range(LANES):
-                x = one / h[i, j]
+                x = 1.0 / h[i, j]
                 inv_h[i, j] = x
                 gap[j] += abs(h[i, j] * z[i, j] - a_i)
                 nu[j] += h[i, j]
                 L[row_i + i, j] = Q_ii + z[i, j] * x
                 u[i, j] = a_i * x - g[i, j]
-                w[i, j] = one
+                w[i, j] = 1.0
             for k in range(i):
                 for j in range(LANES):
                     x = L[row_i + k, j]
@@ -242,7 +227,7 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
                     w[i, j] -= x * w[k, j]
             for j in range(LANES):
                 # Never below what was added to the diagonal: rounding may eat it where Q is singular.
-                x = one / np.sqrt(max(L[row_i + i, j], z[i, j] * inv_h[i, j]))
+                x = 1.0 / np.sqrt(max(L[row_i + i, j], z[i, j] * inv_h[i, j]))
                 inv_diag[i, j] = x
                 u[i, j] *= x
                 w[i, j] *= x
@@ -251,15 +236,15 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
 
         # Predictor: dh = M^-1 (a / h - g - nu 1), nu such that sum (h + dh) = 1.
         for j in range(LANES):
-            gap[j] = max(gap[j] * share, tiny)
-            ww[j] = one / ww[j]
+            gap[j] = max(gap[j] * share, 1e-30)  # keeps 0 / 0 out
+            ww[j] = 1.0 / ww[j]
             nu[j] *= ww[j]
         for k in range(r):
             for j in range(LANES):
                 dh[k, j] = u[k, j] - nu[j] * w[k, j]
         _back_substitute(L, inv_diag, dh)
         for j in range(LANES):
-            acc[j] = one
+            acc[j] = 1.0
         for k in range(r):
             a_k = a[k]
             for j in range(LANES):
@@ -267,19 +252,19 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
                 dz[k, j] = a_k * inv_h[k, j] - z[k, j] - z[k, j] * e
                 acc[j] = max(acc[j], max(-e, -dz[k, j] / z[k, j]))
         for j in range(LANES):
-            acc[j] = one / acc[j]
-            correct[j] = zero
+            acc[j] = 1.0 / acc[j]
+            correct[j] = 0.0
         for k in range(r):
             a_k = a[k]
             for j in range(LANES):
                 correct[j] += abs((h[k, j] + acc[j] * dh[k, j]) * (z[k, j] + acc[j] * dz[k, j]) - a_k)
         # Mehrotra: leave gap (gap_predicted / gap)^3, and correct for the product dh dz.
         for j in range(LANES):
-            x = min(one, correct[j] * share / gap[j])
-            ahead = step[j] > short and steps[j] < PATIENCE
-            correct[j] = one if ahead else zero
-            gap[j] *= x * x * x if ahead else short
-            acc[j] = zero
+            x = min(1.0, correct[j] * share / gap[j])
+            ahead = step[j] > SHORT and steps[j] < PATIENCE
+            correct[j] = 1.0 if ahead else 0.0
+            gap[j] *= x * x * x if ahead else SHORT
+            acc[j] = 0.0
 
         # Corrector: the same matrix, right-hand side changed by (target - a - dh dz) / h.
         for i in range(r):
@@ -303,7 +288,7 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
         _back_substitute(L, inv_diag, dh)
         # Where z / h is tiny, dh is a difference of large numbers. All take a share of what sum (h + dh) lacks of 1.
         for j in range(LANES):
-            acc[j] = one
+            acc[j] = 1.0
         for k in range(r):
             for j in range(LANES):
                 acc[j] -= h[k, j] + dh[k, j]
@@ -313,24 +298,23 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
 
         # The longest step that stays inside, the same for h and z so that Qh - b - z + nu 1 = 0 stays true.
         for j in range(LANES):
-            step[j] = to_boundary
+            step[j] = TO_BOUNDARY
         for k in range(r):
             for j in range(LANES):
                 e = dh[k, j] * inv_h[k, j]
                 dz[k, j] = dz[k, j] * inv_h[k, j] - z[k, j] - z[k, j] * e
                 step[j] = max(step[j], max(-e, -dz[k, j] / z[k, j]))
         for j in range(LANES):
-            step[j] = to_boundary / step[j]
-            error[j] = zero
-            acc[j] = -one
+            step[j] = TO_BOUNDARY / step[j]
+            error[j] = 0.0
+            acc[j] = -1.0
             steps[j] += 1
         for k in range(r):
             a_k = a[k]
-            strict_k = strict[k]
             for j in range(LANES):
                 h[k, j] += step[j] * dh[k, j]
                 z[k, j] += step[j] * dz[k, j]
-                error[j] = max(error[j], abs(h[k, j] * z[k, j] - a_k) * strict_k)
+                error[j] = max(error[j], abs(h[k, j] * z[k, j] - a_k))
                 acc[j] += h[k, j]
         for k in range(r):
             for j in range(LANES):
@@ -357,13 +341,13 @@ def _sit_cold(Q_mean: Any, a: Any, share: Any, j: Any, b: Any, h: Any, z: Any, g
     """Start lane j at the centre, with multipliers that make it dual feasible: z = g + nu > 0."""
     r = h.shape[0]
     low = Q_mean[0] - b[0, j]
-    mean = Q_mean[0] * 0
+    mean = 0.0
     for k in range(r):
         h[k, j] = share
         g[k, j] = Q_mean[k] - b[k, j]
         low = min(low, g[k, j])
         mean += g[k, j]
-    lift = h.dtype.type(0.3) * (mean * share - low)
+    lift = 0.3 * (mean * share - low)
     for k in range(r):
         z[k, j] = g[k, j] - low + lift + a[k]
 
@@ -372,13 +356,11 @@ def _sit_cold(Q_mean: Any, a: Any, share: Any, j: Any, b: Any, h: Any, z: Any, g
 def _sit_warm(Q: Any, a: Any, Ht0: Any, i: Any, j: Any, b: Any, h: Any, z: Any, g: Any) -> None:
     """Start lane j near row i of Ht0, lifted off the boundary so that a zero can become positive again."""
     r = h.shape[0]
-    one = h.dtype.type(1)
-    lift = h.dtype.type(LIFT)
-    total = one * 0
+    total = 0.0
     for k in range(r):
-        h[k, j] = max(Ht0[i, k], lift / h.dtype.type(r))
+        h[k, j] = max(Ht0[i, k], LIFT / r)
         total += h[k, j]
-    nu = one * 0
+    nu = 0.0
     for k in range(r):
         h[k, j] /= total
     for k in range(r):
@@ -387,12 +369,12 @@ def _sit_warm(Q: Any, a: Any, Ht0: Any, i: Any, j: Any, b: Any, h: Any, z: Any, 
             x += Q[k, l] * h[l, j]
         g[k, j] = x
         nu += a[k] - h[k, j] * x
-    # z = g + nu where that is positive, and products h z of one size everywhere: a method far from the central
+    # z = g + nu where that is positive, and products h z of 1.0 size everywhere: a method far from the central
     # path makes no progress.
-    gap = one * 0
+    gap = 0.0
     for k in range(r):
         gap += h[k, j] * abs(g[k, j] + nu)
-    gap *= h.dtype.type(BALANCE) / h.dtype.type(r)
+    gap *= BALANCE / r
     for k in range(r):
         z[k, j] = max(g[k, j] + nu, (a[k] + gap) / h[k, j])
 

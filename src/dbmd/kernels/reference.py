@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, strictness, tolerances
+from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, tolerances
 
 __all__ = ["solve_h", "sum_log"]
 
@@ -46,7 +46,7 @@ def solve_h(
     Q : array of shape (r, r)
         W'W, positive semidefinite.
     Bt : array of shape (n, r), float32 or float64
-        Rows x'W. Its type is the type of the computation.
+        Rows x'W. The computation is in float64 for either.
     a : array of shape (r,)
         Weights >= 0 of the logarithms: sigma^2 (alpha0 - 1). Zero is taken to the limit.
     Ht0 : array of shape (n, r), optional
@@ -59,28 +59,26 @@ def solve_h(
     array of shape (n, r)
         Rows inside the simplex, of the type of Bt.
     """
-    dtype = Bt.dtype
-    scale, floor, tol, products = tolerances(Q, dtype)
-    Q = (Q / scale).astype(dtype)
-    Bt = Bt / dtype.type(scale)
-    a = np.maximum(a / scale, floor).astype(dtype)
-    H, Z = _centre(Q, Bt, a) if Ht0 is None else _near(Q, Bt, a, Ht0.astype(dtype))
-    strict = strictness(a, tol, products, dtype)
+    scale, floor, tol = tolerances(Q)
+    Q, dtype = Q / scale, Bt.dtype
+    Bt = Bt.astype(np.float64) / scale
+    a = np.maximum(a / scale, floor)
+    H, Z = _centre(Q, Bt, a) if Ht0 is None else _near(Q, Bt, a, Ht0.astype(np.float64))
     allowed = tol * np.maximum(1.0, np.ptp(Bt, axis=1))
 
     active = np.arange(len(Bt))  # the samples that have not converged; the others are left alone
-    step = np.ones(len(Bt), dtype)
+    step = np.ones(len(Bt))
     for count in range(MAX_STEPS):
         if not len(active):
             break
         stalled = (step[active] <= SHORT) | (count >= PATIENCE)
-        h, z, new_step, error = _newton_step(Q, Bt[active], a, H[active], Z[active], stalled, strict)
+        h, z, new_step, error = _newton_step(Q, Bt[active], a, H[active], Z[active], stalled)
         H[active], Z[active], step[active] = h, z, new_step
         active = active[error > allowed[active]]
 
     H /= H.sum(axis=1, keepdims=True)
     if out is None:
-        return H
+        return H.astype(dtype)
     out[...] = H
     return out
 
@@ -96,18 +94,18 @@ def _centre(Q: NDArray[Any], Bt: NDArray[Any], a: NDArray[Any]) -> tuple[NDArray
     H = np.full_like(Bt, 1.0 / r)
     G = Q.mean(axis=1) - Bt
     G -= G.min(axis=1, keepdims=True)
-    return H, G + np.asarray(0.3, Bt.dtype) * G.mean(axis=1, keepdims=True) + a
+    return H, G + 0.3 * G.mean(axis=1, keepdims=True) + a
 
 
 def _near(Q: NDArray[Any], Bt: NDArray[Any], a: NDArray[Any], Ht0: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return a point near Ht0, off the boundary so that a zero can become positive again."""
-    H = np.maximum(Ht0, np.asarray(LIFT / len(Q), Bt.dtype))
+    H = np.maximum(Ht0, LIFT / len(Q))
     H /= H.sum(axis=1, keepdims=True)
     G = H @ Q - Bt
     G += a.sum() - (H * G).sum(axis=1, keepdims=True)
     # z = Qh - b + nu where that is positive, and products h z of one size everywhere: a method far from the central
     # path makes no progress.
-    gap = np.asarray(BALANCE, Bt.dtype) * (H * np.abs(G)).mean(axis=1, keepdims=True)
+    gap = BALANCE * (H * np.abs(G)).mean(axis=1, keepdims=True)
     return H, np.maximum(G, (a + gap) / H)
 
 
@@ -118,15 +116,11 @@ def _newton_step(
     h: NDArray[Any],
     z: NDArray[Any],
     stalled: NDArray[np.bool_],
-    strict: NDArray[Any],
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return the next (h, z), the step length and the error of the optimality conditions, row by row.
-
-    Errors of the products h z count ``strict`` times.
-    """
-    r, tiny = len(Q), np.finfo(Q.dtype).tiny
-    M = Q + (z / h)[:, :, None] * np.eye(r, dtype=Q.dtype)
-    M_one = np.linalg.solve(M, np.ones((len(h), r, 1), Q.dtype))[:, :, 0]
+    """Return the next (h, z), the step length and the error of the optimality conditions, row by row."""
+    r, tiny = len(Q), np.finfo(np.float64).tiny
+    M = Q + (z / h)[:, :, None] * np.eye(r)
+    M_one = np.linalg.solve(M, np.ones((len(h), r, 1)))[:, :, 0]
 
     def direction(target: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         free = np.linalg.solve(M, (target / h - (h @ Q - b))[:, :, None])[:, :, 0]
@@ -147,11 +141,11 @@ def _newton_step(
     target = a + gap * np.where(centring, SHORT, left) - np.where(centring, 0.0, dh * dz)
 
     # Corrector: the same matrix, a better target.
-    dh, dz, nu = direction(target.astype(Q.dtype))
-    step = np.minimum(1.0, TO_BOUNDARY * _to_boundary(h, dh, z, dz)).astype(Q.dtype)
+    dh, dz, nu = direction(target)
+    step = np.minimum(1.0, TO_BOUNDARY * _to_boundary(h, dh, z, dz))
     h = h + step[:, None] * dh
     z = z + step[:, None] * dz
-    products = (np.abs(h * z - a) * strict).max(axis=1)
+    products = np.abs(h * z - a).max(axis=1)
     gradient = np.abs(h @ Q - b - z + nu).max(axis=1) / r
     sums = np.abs(h.sum(axis=1) - 1.0) / r
     return h, z, step, np.maximum.reduce([products, gradient, sums])
