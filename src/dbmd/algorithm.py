@@ -218,9 +218,11 @@ def descend(
             passes=passes,
         )
         # What may be rounding tells no direction.
-        extrapolate = config.extrapolate and noise.can_be_told(found.summaries, len(ahead))
-        noisiest = np.full(n_sources, max(state.sigma2[c] for c in found.summaries))
-        path = path.to(ahead, found.step.W, found.A, gram(found.summaries, noisiest)) if extrapolate else Path()
+        if config.extrapolate and noise.can_be_told(found.summaries, len(ahead)):
+            noisiest = np.full(n_sources, max(state.sigma2[c] for c in found.summaries))
+            path = path.to(ahead, found.step.W, found.A, gram(found.summaries, noisiest))
+        else:
+            path = Path()
         gain = now.gain(last)
         state = replace(
             state,
