@@ -194,9 +194,9 @@ def h_problem(rng, r, n, *, basis="plain", prior=0.0, dtype=np.float64, m=30):
 
 @st.composite
 def h_problems(draw, dtype=np.float64):
-    """Strategy: an H-step of one to twelve components."""
+    """Strategy: an H-step of one to sixteen components: faces are kept up to twelve, and solved anew beyond."""
     rng = draw(generators())
     prior = draw(st.sampled_from([0.0, 1e-6, 1e-3, 0.1, "vector"]))
     basis = draw(st.sampled_from(BASES))
-    r, n = draw(st.integers(1, 12)), draw(st.integers(1, 40))
+    r, n = draw(st.integers(1, 16)), draw(st.integers(1, 40))
     return h_problem(rng, r, n, basis=basis, prior=prior, dtype=dtype)
