@@ -174,3 +174,11 @@ def test_squared_norms_are_those_of_the_rows(n, kind, rng):
     found = squared_norms(kind(Xt))
     assert found.shape == (n,)
     assert_allclose(found, (Xt**2).sum(axis=1), rtol=1e-12)
+
+
+def test_squared_norms_of_sparse_rows_count_entries_in_several_parts_once_and_nothing_behind_the_last():
+    parts = sparse.csr_array((np.array([1.0, 2.0, 3.0, 5.0]), np.array([0, 0, 1, 1]), np.array([0, 3, 3, 4])))
+    assert_array_equal(squared_norms(parts), [18.0, 0.0, 25.0])
+    longer = sparse.csr_array((3, 2))
+    longer.data, longer.indices, longer.indptr = np.array([1.0, 2.0, 9.0]), np.array([0, 1, 1]), np.array([0, 0, 1, 2])
+    assert_array_equal(squared_norms(longer), [0.0, 1.0, 4.0])

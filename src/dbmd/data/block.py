@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
+from dbmd.model.low_rank import LowRank
+
 CHUNK_BYTES = 1_500_000  # fits the second-level cache together with its memberships
 MIN_ROWS, MAX_ROWS = 512, 8192
 WINDOW_BYTES = 64_000_000  # among so many consecutive bytes, rows of one source are gathered
@@ -25,8 +27,8 @@ class Chunk(NamedTuple):
 
     Attributes
     ----------
-    Xt : array or CSR array of shape (rows, m)
-        The samples. ``Xt @ W`` and ``Ht.T @ Xt`` is all that is asked of it.
+    Xt : array, CSR array or LowRank of shape (rows, m)
+        The samples. ``Xt @ W``, ``Ht.T @ Xt`` and norms are all that is asked of it.
     source : int
         Their source.
     rows : slice or array of int
@@ -78,7 +80,7 @@ class Window(NamedTuple):
         size = chunk_rows(self.Xt, dtype)
         vector = None if taken is None else taken.astype(dtype)
         room = None
-        if vector is not None and not sparse.issparse(self.Xt):
+        if vector is not None and not sparse.issparse(self.Xt) and not isinstance(self.Xt, LowRank):
             # In the order of the array: columns from a file come one after the other, and BLAS takes either.
             by_columns = self.Xt.strides[0] < self.Xt.strides[1]
             room = np.empty((min(size, len(self.Xt)), len(vector)), dtype, order="F" if by_columns else "C")
@@ -140,7 +142,7 @@ class Block(Samples):
 
     Attributes
     ----------
-    Xt : array or CSR array of shape (n_i, m)
+    Xt : array, CSR array or LowRank of shape (n_i, m)
         The samples. Narrow types stay as they are; chunks are converted one by one.
     sources : array of int of shape (n_i,), or an int
         The source of each sample, or of all.
@@ -207,6 +209,8 @@ def chunk_rows(Xt: Any, dtype: np.dtype[Any]) -> int:
 
 def _bytes_per_row(Xt: Any, dtype: np.dtype[Any]) -> float:
     n, m = Xt.shape
+    if isinstance(Xt, LowRank):
+        m = Xt.scores.shape[1]
     return float(Xt.nnz) / max(n, 1) * (dtype.itemsize + 4) if sparse.issparse(Xt) else m * dtype.itemsize
 
 
@@ -232,6 +236,8 @@ def _prepared(Xt: Any, rows: Rows, dtype: np.dtype[Any], taken: NDArray[Any] | N
     if sparse.issparse(Xt):
         part = consecutive_rows(Xt, rows.start, rows.stop) if isinstance(rows, slice) else Xt[rows]
         return part if part.dtype == dtype else part.astype(dtype)
+    if isinstance(Xt, LowRank):
+        return Xt[rows] if taken is None else Xt[rows] - taken
     if taken is None or room is None:
         return np.asarray(Xt[rows], dtype)
     if not isinstance(rows, slice) and Xt.dtype == dtype and room.flags.c_contiguous:

