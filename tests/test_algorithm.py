@@ -15,10 +15,14 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from dbmd import DBMD
-from dbmd.algorithm import FRESH
-from dbmd.data import block
+from dbmd.algorithm import FRESH, find_start
+from dbmd.config import Config
+from dbmd.data import block, partition
 from dbmd.dataset import in_memory
+from dbmd.engines.local import Engine
+from dbmd.model import reduce, start
 from dbmd.model.lasso import minimise
+from dbmd.model.low_rank import LowRank
 from dbmd.model.statistics import Quadratic
 
 SOLVERS = ("exact", "agd", "admm", "cease")
@@ -913,3 +917,57 @@ def test_a_sample_saves_passes_and_ends_as_low(monkeypatch):
     part = fitted(X, n_components=4)
     assert part.n_iter_ < whole.n_iter_
     assert part.objective_ - whole.objective_ <= 1e-3 * X.size
+
+
+# -- the start of wide samples -------------------------------------------------------------------------------------
+
+
+def start_of_wide_samples(X, source, n_nodes=2, n_threads=1, **parameters):
+    """Return the state that a fit of a sample leads to, where there are many more features than components."""
+    config = Config(n_components=3, **parameters).settled(3)
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        Engine(partition(X, source, n_nodes), n_threads) as engine,
+    ):
+        patch.setattr(start, "SAMPLE", 600)
+        patch.setenv("DBMD_NUM_THREADS", str(n_threads))
+        sample = start.draw_sample(engine.ask, 3, 0)
+        assert sample.is_worth_a_fit
+        assert isinstance(start.k_means(sample, 3, 0)[1], LowRank)
+        return find_start(0, engine=engine, config=config, n_sources=3, dtype=X.dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("lam", [0.0, 1.0])
+def test_the_start_of_wide_samples_knows_the_noise_in_all_directions(lam, dtype):
+    X, source, *_ = mixture(n=2000, m=60, dtype=dtype)
+    found = start_of_wide_samples(X, source, lam=lam)
+    assert_allclose(np.sqrt(found.sigma2), (0.2, 0.6, 1.5), rtol=0.1)
+
+
+def test_the_start_of_wide_samples_is_the_same_however_they_are_cut_stored_or_shared_by_threads():
+    X, source, *_ = mixture(n=2000, m=60)
+    X = X * (np.random.default_rng(1).random(X.shape) < 0.5)
+    expected = start_of_wide_samples(X, source)
+    for form, n_nodes, n_threads in ((np.asarray, 5, 3), (sparse.csr_array, 2, 1), (sparse.csr_array, 3, 2)):
+        found = start_of_wide_samples(form(X), source, n_nodes, n_threads)
+        assert difference(found.W, expected.W) < 1e-7
+        assert_allclose(found.sigma2, expected.sigma2, rtol=1e-7)
+
+
+def test_the_start_of_wide_samples_moves_and_grows_with_them():
+    X, source, *_ = mixture(n=2000, m=60)
+    vector = 100.0 * np.random.default_rng(1).normal(size=60)
+    one, other = start_of_wide_samples(X, source), start_of_wide_samples(7.0 * X + vector, source)
+    assert difference(other.W - vector[:, None], 7.0 * one.W) < 1e-6
+    assert_allclose(other.sigma2, 49.0 * one.sigma2, rtol=1e-6)
+
+
+def test_a_fit_of_wide_samples_gets_as_low_as_from_the_samples_themselves(monkeypatch):
+    X, *_ = mixture(n=2000, m=60, sigmas=(0.5,))
+    monkeypatch.setattr(start, "SAMPLE", 600)
+    values = []
+    for wide in (reduce.WIDE, 1000):
+        monkeypatch.setattr(reduce, "WIDE", wide)
+        values.append(fitted(X, n_components=3, tol=1e-7).objective_)
+    assert abs(values[0] - values[1]) < 1e-4 * X.size

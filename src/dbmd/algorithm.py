@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -28,6 +29,8 @@ from dbmd.config import Config
 from dbmd.data.partition import partition
 from dbmd.engines import Metered, Traffic
 from dbmd.engines.local import Engine as LocalEngine
+from dbmd.engines.local import available_threads
+from dbmd.model.low_rank import LowRank
 from dbmd.model.memory import Memory
 from dbmd.model.node import Node
 from dbmd.model.noise import Noise, least_level
@@ -123,27 +126,31 @@ def find_start(seed: int, *, engine: Any, config: Config, n_sources: int, dtype:
     """Return the state before the first iteration, as ``config.init`` says.
 
     After k-means of a sample comes a fit of that sample at the centre: its iterations cost next to nothing, and take W
-    and the noise levels to where a few passes over all samples do the rest.
+    and the noise levels to where a few passes over all samples do the rest. Wide samples are clustered and fitted in
+    the space of their leading principal directions (model/reduce.py), and the noise off that space counts.
     """
     setting = {"engine": engine, "config": config, "n_sources": n_sources, "dtype": dtype}
     if config.init != "k-means++":
         return begin(STARTS[str(config.init)](engine.ask, config.n_components, seed), **setting)
     sample = draw_sample(engine.ask, config.n_components, seed)
-    W = k_means(sample, config.n_components, seed)
+    with ThreadPoolExecutor(available_threads()) as pool:
+        W, Xt = k_means(sample, config.n_components, seed, pool.map)
     if not sample.is_worth_a_fit:
         return begin(W, **setting)
     assert config.tol is not None
-    # In float64 whatever the data: many small gains are wanted, and float32 cannot tell them from rounding.
-    double = np.dtype(np.float64)
-    nodes = partition(sample.Xt, sample.source, SAMPLE_NODES, double)
-    weights = np.split(sample.weights, [node.block.first_row for node in nodes[1:]])
+    # In float64 whatever the data: many small gains are wanted, and float32 cannot tell them from rounding. Of reduced
+    # samples all but the memberships is in float64 anyway.
+    own_type = dtype if isinstance(Xt, LowRank) else np.dtype(np.float64)
+    order = np.argsort(sample.source, kind="stable")  # so that there are few chunks, however many sources
+    nodes = partition(Xt[order], sample.source[order], SAMPLE_NODES, own_type)
+    weights = np.split(sample.weights[order], [node.block.first_row for node in nodes[1:]])
     nodes = [replace(node, weights=own) for node, own in zip(nodes, weights, strict=True)]
     with LocalEngine(nodes) as centre:
         own = replace(config, solver="exact", solver_options=None, tol=SAMPLE_TOL * config.tol)
-        setting |= {"engine": centre, "config": own, "dtype": double}
+        setting |= {"engine": centre, "config": own, "dtype": own_type}
         state = descend(begin(W, **setting), **setting, bold=GENTLE)
     origin = state.origin.astype(dtype).astype(np.float64)  # exact in the type of the samples
-    floor = state.floor * least_level(dtype) / least_level(double)
+    floor = state.floor * least_level(dtype) / least_level(own_type)
     return State(state.W, state.sigma2, origin, floor, path=state.path.elsewhere(), gain=state.gain)
 
 

@@ -1,4 +1,5 @@
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -15,10 +16,12 @@ from dbmd.data import block, partition
 from dbmd.engines.local import Engine
 from dbmd.model import start as starts
 from dbmd.model.draw import Share
+from dbmd.model.low_rank import LowRank
 from dbmd.model.measure import draw_by_distance
 from dbmd.model.node import Node
 from dbmd.model.start import (
     draw_sample,
+    k_means,
     k_means_of_a_sample,
     k_means_parallel,
     nearest,
@@ -28,6 +31,7 @@ from dbmd.model.start import (
 from strategies import cuts, generators, statistics_of
 
 STARTS = {"k-means++": k_means_of_a_sample, "k-means||": k_means_parallel, "random": random_samples}
+WIDE = 80  # features, so many that four clusters are looked for in fewer dimensions
 clustering = pytest.mark.parametrize("start", ["k-means++", "k-means||"])
 
 
@@ -107,6 +111,47 @@ def test_the_width_of_sparse_indices_is_irrelevant(start, rng):
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
     one, other = (STARTS[start](engine(data).ask, 4, seed=3) for data in (narrow, wide))
     assert_array_equal(other, one)
+
+
+@pytest.mark.parametrize("sources", ["one", "alternating"])
+@pytest.mark.parametrize("kind", DATA)
+def test_one_seed_gives_one_start_of_wide_samples_however_they_are_cut_stored_or_shared_by_threads(kind, sources, rng):
+    Xt = clusters(rng, n=400, m=WIDE)[0]
+    labels = 0 if sources == "one" else np.arange(400) % 3
+    expected = k_means_of_a_sample(engine(Xt, labels).ask, 4, seed=5)
+    data = DATA[kind](Xt)
+    for n_nodes in (1, 3):
+        sample = draw_sample(engine(data, labels, n_nodes).ask, 4, seed=5)
+        with ThreadPoolExecutor(n_nodes) as pool:
+            W, seen = k_means(sample, 4, 5, pool.map)
+        assert isinstance(seen, LowRank)
+        assert_allclose(W, expected, rtol=1e-3 if kind == "float32" else 1e-9, atol=1e-4 if kind == "float32" else 1e-9)
+
+
+def test_the_start_of_wide_samples_moves_and_grows_with_them(rng):
+    Xt, vector = clusters(rng, n=400, m=WIDE)[0], 100.0 * rng.normal(size=WIDE)
+    one, other = (k_means_of_a_sample(engine(data).ask, 4, seed=5) for data in (Xt, 7.0 * Xt + vector))
+    assert_allclose(other, 7.0 * one + vector[:, None], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("distinct", [1, 3])
+def test_fewer_distinct_wide_samples_than_components_are_all_used(distinct, rng):
+    values = rng.normal(size=(distinct, WIDE))
+    W = k_means_of_a_sample(engine(values[np.arange(300) % distinct], np.arange(300) % 2).ask, 5, seed=1)
+    assert_allclose(squared_distances(values, W).min(axis=1), 0.0, atol=1e-20)
+    assert_allclose(squared_distances(W.T, values.T).min(axis=1), 0.0, atol=1e-20)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_wide_samples_of_zeros_give_zeros(form):
+    assert_array_equal(k_means_of_a_sample(engine(form(np.zeros((200, WIDE)))).ask, 4, seed=0), 0.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_clusters_of_wide_samples_are_found_although_half_of_them_are_so_noisy_that_they_hide_the_directions(seed, rng):
+    Xt, source, centres = clusters_of_two_sources(rng, 300.0, m=WIDE)
+    W = k_means_of_a_sample(engine(Xt, source, 2).ask, 4, seed)
+    assert np.sqrt(squared_distances(centres, W).min(axis=1)).max() < 0.1
 
 
 @pytest.mark.parametrize("start", STARTS)

@@ -18,15 +18,17 @@ from threadpoolctl import threadpool_limits
 
 from dbmd.model.draw import Chances, Draw, Moments, Share, draw_share, draw_uniform, moments
 from dbmd.model.lasso import minimise
+from dbmd.model.low_rank import LowRank
 from dbmd.model.measure import distances, draw_by_distance, measure, tally
 from dbmd.model.node import Node
+from dbmd.model.reduce import Spread, can_be_reduced, reduced
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, statistics
 
 SAMPLE, SAMPLE_SHARE = 20_000, 0.01  # so many samples, or such a share if that is more, are fitted at the centre
 SAMPLE_NUMBERS = 8_000_000  # but no more than have so many numbers; zeros of sparse ones do not count
 SAMPLE_EACH = 50  # and no fewer for each component
 PRECISION_ROUNDS = 2  # clusterings from which the precision of the sources is found
-ATTEMPTS = 3  # at the clustering that is kept
+ATTEMPTS, CHEAP_ATTEMPTS = 3, 10  # at the clustering that is kept; of reduced samples they cost little
 ROUNDS = 3  # of k-means||; each draws OVERSAMPLING * r candidates
 OVERSAMPLING = 2
 REFINEMENTS = 5  # passes of k-means from there; more gain little
@@ -84,29 +86,50 @@ def draw_sample(ask: Callable[..., Any], r: int, seed: int) -> Sample:
 
 def k_means_of_a_sample(ask: Callable[..., Any], r: int, seed: int) -> Float:
     """Return W, shape (m, r), by k-means++ and k-means on some samples."""
-    return k_means(draw_sample(ask, r, seed), r, seed)
+    return k_means(draw_sample(ask, r, seed), r, seed)[0]
 
 
-def k_means(sample: Sample, r: int, seed: int) -> Float:
-    """Return W, shape (m, r): the centres of the best of some attempts at clustering a sample.
+def k_means(sample: Sample, r: int, seed: int, spread: Spread = map) -> tuple[Float, Any]:
+    """Cluster a sample. Sources count by their precision, found from the distances to clusterings that came before.
 
-    Sources count by their precision, found from the distances to clusterings that came before.
+    Parameters
+    ----------
+    sample : Sample
+        What is clustered.
+    r, seed : int
+        Clusters, what makes the draws.
+    spread : callable
+        What is used as ``map``: the outcome is the same if several threads share the work.
+
+    Returns
+    -------
+    array of shape (m, r)
+        W: the centres of the best of some attempts.
+    array, CSR array or LowRank of shape (n, m)
+        The samples as they were clustered: wide ones in the space of their leading principal directions.
     """
-    Xt = sample.Xt
+    Xt: Any = sample.Xt
     if Xt.shape[0] <= r:  # each is a centre
-        return _fill(np.asarray(Xt.toarray() if sparse.issparse(Xt) else Xt, np.float64), r).T
+        return _fill(np.asarray(Xt.toarray() if sparse.issparse(Xt) else Xt, np.float64), r).T, Xt
     _, source = np.unique(sample.source, return_inverse=True)
     precision = np.ones(source.max() + 1)
 
-    def centres(n_init: int) -> Float:
-        # A sample stands for its cluster only as well as its noise allows: to be drawn, precision counts twice.
-        weights = precision[source] * sample.weights
-        return _cluster(Xt, weights, r, seed, draw_by=weights * precision[source], n_init=n_init)
+    is_wide = can_be_reduced(Xt, r)
 
-    for _ in range(PRECISION_ROUNDS if len(precision) > 1 else 0):
-        d2, _ = distances(Xt, centres(n_init=1))
-        precision = _relative_precision(np.bincount(source, d2 * sample.weights), np.bincount(source, sample.weights))
-    return centres(n_init=ATTEMPTS).T
+    def clustered(attempts: int) -> tuple[Float, Any]:
+        weights = precision[source] * sample.weights
+        seen = reduced(Xt, weights, r, seed, spread) if is_wide else Xt
+        # A sample stands for its cluster only as well as its noise allows: to be drawn, precision counts twice.
+        draw_by = weights * precision[source]
+        return _cluster(seen, weights, r, seed, draw_by=draw_by, attempts=attempts, spread=spread), seen
+
+    with threadpool_limits(1):  # threads would add in another order each time
+        for _ in range(PRECISION_ROUNDS if len(precision) > 1 else 0):
+            centres, seen = clustered(1)
+            d2 = distances(seen, centres)[0] * sample.weights
+            precision = _relative_precision(np.bincount(source, d2), np.bincount(source, sample.weights))
+        centres, seen = clustered(CHEAP_ATTEMPTS if is_wide else ATTEMPTS)
+    return centres.T, seen
 
 
 def k_means_parallel(ask: Callable[..., Any], r: int, seed: int) -> Float:
@@ -127,7 +150,7 @@ def k_means_parallel(ask: Callable[..., Any], r: int, seed: int) -> Float:
     if used.sum() <= r:
         return refine(ask, _fill(candidates[used], r).T, REFINEMENTS)
     weights = weights[used]
-    centres = _cluster(candidates[used], weights, r, seed, draw_by=weights, n_init=10)
+    centres = _cluster(candidates[used], weights, r, seed, draw_by=weights, attempts=10)
     return refine(ask, centres.T, REFINEMENTS)
 
 
@@ -171,29 +194,43 @@ def _relative_precision(squares: NDArray[Any], n: NDArray[Any]) -> Float:
     return np.asarray(pooled / np.maximum(squares / n, 1e-6 * pooled))
 
 
-def _cluster(Xt: Any, weights: Float, r: int, seed: int, *, draw_by: Float, n_init: int) -> Float:
+def _cluster(
+    Xt: Any, weights: Float, r: int, seed: int, *, draw_by: Float, attempts: int, spread: Spread = map
+) -> Float:
     """Return r centres, shape (r, m), by k-means++ and k-means: the best of some attempts.
 
     Parameters
     ----------
-    Xt : array or CSR array of shape (n, m)
+    Xt : array, CSR array or LowRank of shape (n, m)
         Samples.
     weights, draw_by : array of shape (n,)
         How much each counts in a centre, and in being drawn by k-means++.
-    r, seed, n_init : int
-        Centres, what makes the draws, attempts.
+    r, seed, attempts : int
+        Centres, what makes the draws, and how often to begin.
+    spread : callable
+        Takes a function to the attempts.
     """
     from sklearn.cluster import KMeans, kmeans_plusplus  # late: it takes a while to load
     from sklearn.exceptions import ConvergenceWarning
 
-    def drawn(Xt: Any, r: int, random_state: Any) -> Any:
-        return kmeans_plusplus(Xt, r, sample_weight=draw_by / draw_by.mean(), random_state=random_state)[0]
+    if isinstance(Xt, LowRank):
+        centres = _cluster(Xt.scores, weights, r, seed, draw_by=draw_by, attempts=attempts, spread=spread)
+        return Xt.offset + centres @ Xt.directions.T
+    # Far from the origin, distances are small differences of large numbers.
+    origin = np.zeros(Xt.shape[1], Xt.dtype) if sparse.issparse(Xt) else Xt.mean(axis=0)
+    Xt = Xt if sparse.issparse(Xt) else Xt - origin
+    weights, draw_by = weights / weights.mean(), draw_by / draw_by.mean()
 
-    model = KMeans(r, init=drawn, n_init=n_init, random_state=seed % 2**32)
-    with threadpool_limits(1), catch_warnings():  # threads would add in another order each time
+    def begun(init: NDArray[Any]) -> Any:
+        with threadpool_limits(1):  # threads would add in another order each time
+            return KMeans(r, init=init, n_init=1).fit(Xt, sample_weight=weights)
+
+    draws = np.random.RandomState(seed % 2**32)
+    with catch_warnings(), threadpool_limits(1):
         simplefilter("ignore", ConvergenceWarning)  # fewer distinct samples than components: some centres are the same
-        model.fit(Xt, sample_weight=weights / weights.mean())
-    return np.asarray(model.cluster_centers_, np.float64)
+        inits = [kmeans_plusplus(Xt, r, sample_weight=draw_by, random_state=draws)[0] for _ in range(attempts)]
+        best = min(spread(begun, inits), key=lambda found: found.inertia_)
+    return np.asarray(best.cluster_centers_, np.float64) + origin
 
 
 def _fill(centres: Float, r: int) -> Float:

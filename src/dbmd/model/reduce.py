@@ -1,0 +1,98 @@
+"""Wide samples in the space of their leading principal directions, where to cluster and to fit them costs little.
+
+Noise is spread over all directions, and what tells the samples apart is not: r clusters differ along r - 1 of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dbmd.model.low_rank import LowRank
+from dbmd.model.statistics import Float, squared_norms
+
+Spread = Callable[..., Iterable[Any]]  # as map, perhaps by several threads
+
+MORE = 10  # directions than components
+WIDE = 4  # times as many features as directions, or more, are worth a reduction
+ROUNDS = 4  # of subspace iteration: directions need not be exact, but none that matters may be missed
+PIECES = 8  # of the samples; not by the machine, whose threads must not change the sums
+
+
+def can_be_reduced(Xt: Any, r: int) -> bool:
+    """Say whether samples, shape (n, m), have many more dimensions than r components need."""
+    return bool(min(Xt.shape) > WIDE * (r + MORE))
+
+
+def reduced(Xt: Any, weights: Float, r: int, seed: int, spread: Spread = map) -> LowRank:
+    """Return samples in the space of their r + 10 leading principal directions.
+
+    Found by randomised subspace iteration (Halko, Martinsson and Tropp 2011).
+
+    Parameters
+    ----------
+    Xt : array or CSR array of shape (n, m)
+        Samples, n and m larger than r + 10.
+    weights : array of shape (n,)
+        How much each counts.
+    r, seed : int
+        Components, what makes the draws.
+    spread : callable
+        Takes a function to the pieces of the samples.
+    """
+    weights = weights / weights.sum()
+    mean = np.asarray(weights @ Xt)
+    edges = np.linspace(0, Xt.shape[0], PIECES + 1).astype(int)
+    pieces = [_Piece.of(Xt[i:j], weights[i:j], mean) for i, j in pairwise(edges)]
+    directions = np.random.default_rng(seed).standard_normal((len(mean), r + MORE))
+    for _ in range(ROUNDS):
+        basis = np.linalg.qr(directions)[0]
+        directions = np.sum([*spread(lambda piece: piece.scattered(basis), pieces)], axis=0)  # noqa: B023
+    basis = np.linalg.qr(directions)[0]
+    scores = np.concatenate([*spread(lambda piece: piece.scores(basis), pieces)])
+    norms = np.concatenate([*spread(_Piece.norms, pieces)])
+    # What the difference lacks to be positive is rounding.
+    return LowRank(scores, basis, mean, np.maximum(norms - squared_norms(scores), 0.0))
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Some samples about their mean; sparse ones are centred only in what is computed from them.
+
+    Attributes
+    ----------
+    Xt : array or CSR array of float64 of shape (n_i, m)
+        The samples, less their mean if they are dense.
+    rest : array of shape (m,)
+        What is still to be taken off.
+    weights : array of shape (n_i,)
+        How much each counts.
+    """
+
+    Xt: Any
+    rest: Float
+    weights: Float
+
+    @classmethod
+    def of(cls, Xt: Any, weights: Float, mean: Float) -> _Piece:
+        if sparse.issparse(Xt):
+            return cls(Xt.astype(np.float64), mean, weights)
+        return cls(Xt - mean, np.zeros_like(mean), weights)
+
+    def scores(self, basis: Float) -> Float:
+        """Return the coordinates of the samples along the columns of a basis, shape (n_i, k)."""
+        return np.asarray(self.Xt @ basis - self.rest @ basis)
+
+    def scattered(self, basis: Float) -> Float:
+        """Return these samples' part of the covariance times a basis, shape (m, k)."""
+        weighted = self.scores(basis) * self.weights[:, None]
+        return np.asarray(self.Xt.T @ weighted - np.outer(self.rest, weighted.sum(axis=0)))
+
+    def norms(self) -> Float:
+        """Return the squared distances from the mean, shape (n_i,)."""
+        return squared_norms(self.Xt) - 2.0 * (self.Xt @ self.rest) + self.rest @ self.rest
