@@ -28,6 +28,7 @@ import numpy as np
 from dbmd.config import Config
 from dbmd.data.partition import partition
 from dbmd.engines import Metered, Traffic
+from dbmd.engines._at_node import one_blas_thread
 from dbmd.engines.local import Engine as LocalEngine
 from dbmd.engines.local import available_threads
 from dbmd.model.low_rank import LowRank
@@ -107,7 +108,8 @@ def fit(
             state = begin(given, **setting)
         else:
             state = replace(find_start(seed + 1000 * attempt, **setting), attempt=attempt, best=best)
-        state = descend(state, **setting, on_iteration=on_iteration)
+        with one_blas_thread():  # matrices of the size of W are small: threads would mostly wait for each other
+            state = descend(state, **setting, on_iteration=on_iteration)
         best = min((s for s in (state.best, replace(state, best=None)) if s), key=lambda s: s.history[-1].objective)
     assert best is not None
 
@@ -145,7 +147,7 @@ def find_start(seed: int, *, engine: Any, config: Config, n_sources: int, dtype:
     nodes = partition(Xt[order], sample.source[order], SAMPLE_NODES, own_type)
     weights = np.split(sample.weights[order], [node.block.first_row for node in nodes[1:]])
     nodes = [replace(node, weights=own) for node, own in zip(nodes, weights, strict=True)]
-    with LocalEngine(nodes) as centre:
+    with LocalEngine(nodes) as centre, one_blas_thread():
         own = replace(config, solver="exact", solver_options=None, tol=SAMPLE_TOL * config.tol)
         setting |= {"engine": centre, "config": own, "dtype": own_type}
         state = descend(begin(W, **setting), **setting, bold=GENTLE)
