@@ -21,14 +21,15 @@ class HStep:
     """The H-step for a given W: everything but the samples.
 
     The memberships sum to one, so x - W h = (x - c) - (W - c 1')h for any c. With the mean of the columns of W
-    for c, Q and b lose the part that is common to all components, which on raw data is most of them.
+    for c, Q and b lose the part that is common to all components, which on raw data is most of them. Where that is little,
+    c is what was taken off the samples, and no offset is needed.
 
     Attributes
     ----------
     W_centred : array of shape (m, r), of the type of the data
         W - c 1'.
-    offset : array of shape (r,)
-        (W - c 1')'(c - taken), to be taken off (x - taken)'(W - c 1').
+    offset : array of shape (r,), optional
+        (W - c 1')'(c - taken), to be taken off (x - taken)'(W - c 1'). None if it is zero.
     Q : array of shape (r, r)
         Gram matrix of W - c 1'.
     prior : array of shape (r,)
@@ -40,7 +41,7 @@ class HStep:
     """
 
     W_centred: NDArray[Any]
-    offset: NDArray[Any]
+    offset: NDArray[Any] | None
     Q: Float
     prior: Float
     sigma2: Float
@@ -58,10 +59,13 @@ class HStep:
     ) -> HStep:
         """Prepare the H-step at W for samples of a type, less what was taken off them, shape (m,)."""
         c = W.mean(axis=1)
+        taken = np.zeros_like(c) if taken is None else taken
+        common, own = np.sum((c - taken) ** 2), np.sum((W - c[:, None]) ** 2) / W.shape[1]
+        c = taken if common <= own else c
         W_centred = W - c[:, None]
         return cls(
             np.ascontiguousarray(W_centred, dtype),
-            ((c if taken is None else c - taken) @ W_centred).astype(dtype),
+            None if c is taken else ((c - taken) @ W_centred).astype(dtype),
             W_centred.T @ W_centred,
             prior,
             sigma2,
@@ -71,7 +75,8 @@ class HStep:
     def memberships(self, chunk: Chunk, Ht0: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return Ht, shape (rows, r): for each sample the minimiser of the objective given W and sigma."""
         Bt = chunk.Xt @ self.W_centred
-        Bt -= self.offset
+        if self.offset is not None:
+            Bt -= self.offset
         a = self.sigma2[chunk.source] * self.prior
         return self.kernel.solve_h(self.Q, Bt, a, Ht0)
 
