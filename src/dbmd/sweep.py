@@ -21,8 +21,8 @@ class HStep:
     """The H-step for a given W: everything but the samples.
 
     The memberships sum to one, so x - W h = (x - c) - (W - c 1')h for any c. With the mean of the columns of W
-    for c, Q and b lose the part that is common to all components, which on raw data is most of them. Where that is little,
-    c is what was taken off the samples, and no offset is needed.
+    for c, Q and b lose the part that is common to all components, which on raw data is most of them. Where that is
+    little, c is what was taken off the samples, and no offset is needed.
 
     Attributes
     ----------

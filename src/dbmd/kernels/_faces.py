@@ -11,10 +11,12 @@ inside and the multipliers outside are r numbers y that depend on b by a map of 
     y = t + G_:S b_S - b outside of S.
 
 Where none of them is negative, the optimality conditions hold; else the components with a negative number change sides,
-and the next face is tried (block principal pivoting [1]_). The maps depend on Q alone: they are computed when they are
-first met, in float64 for either type of data, and kept for the rest of the pass. Each follows from that of the face
-without its last component by one exchange of the simplex method, r^2 operations; for it G has columns outside of S,
-too: how y changes with a membership there.
+and the next face is tried (block principal pivoting [1]_). The first is that of the last memberships or, without them,
+that of the sample before: those in a row are often alike, and where the search ends does not depend on it.
+
+The maps depend on Q alone: they are computed when they are first met, in float64 for either type of data, and kept for
+the rest of the pass. Each follows from that of the face without its last component by one exchange of the simplex
+method, r^2 operations; for it G has columns outside of S, too: how y changes with a membership there.
 
 Few samples do not end in a handful of tries; these, and all samples on faces where Q is near to singular, are left
 to the interior-point method.
@@ -38,7 +40,7 @@ from dbmd.kernels._rows import LANES, add_multiple, below, combine, jit, padded
 __all__ = ["MAX_RANK", "solve_on_faces"]
 
 MAX_RANK = 12  # 4,095 faces: their maps are small enough to keep, and soon found again
-TRIES = 10  # faces for one sample; one to three are usual
+TRIES = 10  # faces for one sample, and again from the whole simplex; one to three are usual
 LEAST = 1e-12  # what a membership of zero is written as: memberships stay inside the simplex
 POSITIVE = 1e-6  # a start this small counts as zero
 SLACK = 1e-12  # how negative a number may be that is zero but for rounding
@@ -107,9 +109,9 @@ def _try_faces(
     flat = maps.reshape(-1)
     y = np.zeros(width)
     every = np.int64((1 << r) - 1)
+    face = every
     count = 0
     for i in range(n):
-        face = every
         if warm:
             face = np.int64(0)
             for k in range(r):
@@ -117,7 +119,9 @@ def _try_faces(
             if face == 0:
                 face = every
         found = False
-        for _ in range(TRIES):
+        for number in range(2 * TRIES):
+            if number == TRIES:
+                face = every
             if not known[face]:
                 _find_map(Q, face, unit, known, tableaux, maps)
             wrong = np.int64(0)
