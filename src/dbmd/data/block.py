@@ -15,8 +15,8 @@ from scipy import sparse
 
 from dbmd.model.low_rank import LowRank
 
-CHUNK_BYTES = 1_500_000  # fits the second-level cache together with its memberships
-MIN_ROWS, MAX_ROWS = 512, 8192
+CHUNK_BYTES = 3_000_000  # stays in the cache from the first product to the second; smaller ones cost more calls
+MIN_ROWS, MAX_ROWS = 512, 16384
 WINDOW_BYTES = 64_000_000  # among so many consecutive bytes, rows of one source are gathered
 
 Rows = slice | NDArray[np.intp]

@@ -59,10 +59,12 @@ class _Maps(threading.local):
     def of(self, Q: NDArray[np.float64], unit: float) -> tuple[NDArray[np.bool_], Any, Any]:
         if self.Q is None or self.unit != unit or not np.array_equal(self.Q, Q):
             r = len(Q)
+            if self.Q is None or len(self.Q) != r:  # else the same memory: new pages would cost more than the maps
+                self.known = np.empty(1 << r, np.bool_)
+                self.tableaux = np.empty((1 << r, r + 1, int(padded(r))))
+                self.maps = np.empty_like(self.tableaux)
+            self.known[:] = False
             self.Q, self.unit = Q, unit
-            self.known = np.zeros(1 << r, np.bool_)
-            self.tableaux = np.empty((1 << r, r + 1, int(padded(r))))  # memory that is not touched costs nothing
-            self.maps = np.empty_like(self.tableaux)
         return self.known, self.tableaux, self.maps
 
 

@@ -206,15 +206,18 @@ def statistics(
     if weights is not None:
         n, counted = float(weights.sum(dtype=np.float64)), H * weights[:, None]
     XHt = _XHt(Xt, counted.astype(Ht.dtype, copy=False))
+    HHt = H.T @ counted
     if rest.any():
-        XHt = XHt - np.outer(rest, np.ones(len(H)) @ counted)  # which is five times as fast as a sum over rows
+        # Memberships sum to one, but in float32 not quite. A product is five times as fast as a sum over rows.
+        sizes = HHt.sum(axis=0) if Ht.dtype == np.float64 else np.ones(len(H)) @ counted
+        XHt = XHt - np.outer(rest, sizes)
     sq_norm = 0.0
     if norms:
         squares = squared_norms(Xt) - 2.0 * (Xt @ rest)
         sq_norm = float((squares if weights is None else squares * weights).sum(dtype=np.float64) + n * (rest @ rest))
     return Statistics(
         XHt=XHt,
-        HHt=H.T @ counted,
+        HHt=HHt,
         sq_norm=sq_norm,
         n=n,
         log_prior=log_prior,
