@@ -96,8 +96,8 @@ def _passes_to_converge(contents: Contents) -> Iterator[Target]:
     records = measured(contents.get("gap"))
     for name, data in SETS.items():
         own = select(records, data=name)
-        beyond = any(not record["default_converges"] for record in own)
-        remark = "counted beyond where the default tol stops" if beyond else ""
+        beyond = sum(not record["default_converges"] for record in own)
+        remark = f"in {beyond} of {len(own)} counted beyond where the default tol stops" if beyond else ""
         reached = median(own, "converged_after_passes")
         yield Target(f"Full passes to a gap of {CONVERGED:g}, start included, {data.title}", reached, 15, 8, remark)
 
