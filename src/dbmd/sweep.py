@@ -22,7 +22,7 @@ class HStep:
 
     The memberships sum to one, so x - W h = (x - c) - (W - c 1')h for any c. With the mean of the columns of W
     for c, Q and b lose the part that is common to all components, which on raw data is most of them. Where that is
-    little, c is what was taken off the samples, and no offset is needed.
+    little, c may be what was taken off the samples, and no offset is needed.
 
     Attributes
     ----------
@@ -61,7 +61,8 @@ class HStep:
         c = W.mean(axis=1)
         taken = np.zeros_like(c) if taken is None else taken
         common, own = np.sum((c - taken) ** 2), np.sum((W - c[:, None]) ** 2) / W.shape[1]
-        c = taken if common <= own else c
+        # With a prior, where the H-step stops depends on Q: then it must be the same for dense and sparse samples.
+        c = taken if common <= own and not prior.any() else c
         W_centred = W - c[:, None]
         return cls(
             np.ascontiguousarray(W_centred, dtype),
