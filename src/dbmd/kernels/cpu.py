@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd.kernels._covariance import FaceCovariance
 from dbmd.kernels._faces import MAX_RANK, solve_on_faces
 from dbmd.kernels._pivoting import solve_by_pivoting
 from dbmd.kernels._rows import jit
 from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, tolerances
 
-__all__ = ["solve_h", "sum_log"]
+__all__ = ["FaceCovariance", "solve_h", "sum_log"]
 
 LANES = 128  # 8 to 16 vector registers a loop: enough to hide latency, small enough for the cache
 

@@ -29,7 +29,9 @@ from numpy.typing import NDArray
 
 from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, tolerances
 
-__all__ = ["solve_h", "sum_log"]
+__all__ = ["FaceCovariance", "solve_h", "sum_log"]
+
+POSITIVE = 1e-6  # a membership this small counts as zero
 
 
 def solve_h(
@@ -155,3 +157,47 @@ def _to_boundary(h: NDArray[Any], dh: NDArray[Any], z: NDArray[Any], dz: NDArray
     """Return for each row the largest t with h + t dh >= 0 and z + t dz >= 0."""
     with np.errstate(divide="ignore"):
         return 1.0 / np.maximum((-dh / h).max(axis=1), (-dz / z).max(axis=1)).clip(min=0.0)
+
+
+class FaceCovariance:
+    """The sum of the covariances of memberships over samples of one noise level.
+
+    On the face F of a sample's peak, of f components, the posterior is close to a Gaussian with precision
+    G = Q_FF / noise + f (f + 1) I, where f (f + 1) is that of the uniform distribution on the face. Memberships sum to
+    one:
+
+        S_F = G^-1 - G^-1 1 1' G^-1 / (1'G^-1 1)        on F, zero elsewhere
+
+    and what the data add to the determinant of the prior is ln det G + ln(1'G^-1 1 / f) - (f - 1) ln(f (f + 1)).
+
+    Parameters
+    ----------
+    Q : array of shape (r, r)
+        Gram matrix of W, about any origin.
+    noise : float
+        Variance of the noise in the plane of W.
+    """
+
+    def __init__(self, Q: NDArray[np.float64], noise: float) -> None:
+        # About the mean of the columns of W, which is what matters of Q and makes it no larger than it must be.
+        centring = np.eye(len(Q)) - 1.0 / len(Q)
+        self._Q = centring @ Q @ centring / noise
+        self._S = np.zeros_like(self._Q)
+        self._log_det = 0.0
+
+    def add(self, Ht: NDArray[Any], weights: NDArray[np.float64] | None = None) -> None:
+        """Take in samples by their memberships, shape (n, r), each as often as its weight says, shape (n,)."""
+        weights = np.ones(len(Ht)) if weights is None else weights
+        for h, weight in zip(Ht, weights, strict=True):
+            face = np.flatnonzero(h > POSITIVE)
+            f = len(face)
+            G = self._Q[np.ix_(face, face)] + f * (f + 1) * np.eye(f)
+            inverse = np.linalg.inv(G)
+            ones = inverse.sum(axis=1)
+            self._S[np.ix_(face, face)] += weight * (inverse - np.outer(ones, ones) / ones.sum())
+            log_det = np.linalg.slogdet(G)[1] + np.log(ones.sum() / f) - (f - 1) * np.log(f * (f + 1))
+            self._log_det += float(weight * log_det)
+
+    def total(self) -> tuple[NDArray[np.float64], float]:
+        """Return the sum of the S_F, shape (r, r), and of the logarithms of the determinants."""
+        return self._S, self._log_det
