@@ -19,7 +19,7 @@ def statistics_of(Xt, Ht, prior=0.0):
         HHt=Ht.T @ Ht,
         sq_norm=float((Xt**2).sum()),
         n=len(Xt),
-        log_prior=float((prior * np.log(Ht)).sum()) if np.any(prior) else 0.0,
+        h_cost=-float((prior * np.log(Ht)).sum()) if np.any(prior) else 0.0,
     )
 
 

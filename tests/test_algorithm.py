@@ -57,7 +57,9 @@ def mixture(seed=0, n=120, m=6, r=3, sigmas=(0.2, 0.6, 1.5), concentration=0.5, 
 
 
 def fitted(X, source=None, **parameters):
-    """Return a fitted model; that a short fit did not converge is not the point here."""
+    """Return a fitted model, of map where there is a prior; that a short fit did not converge is not the point here."""
+    if np.max(parameters.get("alpha", 1.0)) > 1.0:
+        parameters = {"inference": "map"} | parameters
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return DBMD(**{"random_state": 0} | parameters).fit(X, source=source)
@@ -100,6 +102,7 @@ def test_the_objective_never_rises(solver, data):
         X,
         data.draw(st.sampled_from([None, source]), "source"),
         n_components=r,
+        inference="map",
         solver=solver,
         noise=data.draw(st.sampled_from(["source", "shared", 1.0, 0.01]), "noise"),
         lam=data.draw(st.sampled_from([0.0, 0.3, 30.0]), "lam"),
@@ -140,7 +143,7 @@ def test_the_objective_never_rises_where_the_fit_is_perfect(dtype, noise, alpha)
     """Data without noise: sigma falls to its floor, and what is left of the residual is rounding."""
     for seed in range(6):
         X, source, _, _ = mixture(seed, n=60, sigmas=(0.0, 0.0), dtype=dtype)
-        model = fitted(X, source, n_components=4, noise=noise, alpha=alpha, tol=0.0, max_iter=60)
+        model = fitted(X, source, n_components=4, inference="map", noise=noise, alpha=alpha, tol=0.0, max_iter=60)
         assert_never_rises(model, X, RISE_AT_THE_FLOOR)
         assert (model.noise_variance_ > 0).all()
 
@@ -414,23 +417,25 @@ def test_of_several_starts_the_labels_are_those_of_the_one_that_is_kept():
         assert_array_equal(model.labels_, model.predict(X, source=source))
 
 
-def test_of_several_starts_the_lowest_objective_is_kept():
+@pytest.mark.parametrize(("inference", "rise"), [("map", 0.0), ("evidence", 1e-2)])
+def test_of_several_starts_the_lowest_objective_is_kept(inference, rise):
     gains = []
     for seed in range(6):
         X, source, _, _ = mixture(seed, n=60, r=5)
-        parameters = {"n_components": 5, "init": "random", "random_state": seed}
+        parameters = {"n_components": 5, "init": "random", "random_state": seed, "inference": inference}
         once = fitted(X, source, **parameters)
         often = fitted(X, source, n_init=6, **parameters)
-        gains.append(once.objective_ - often.objective_)
-        assert often.objective_ <= often.history_[-1].objective + 1e-9 * X.size
-    assert min(gains) >= 0.0  # the first of the six is the one alone
-    assert max(gains) > 0.0
+        gains.append((once.objective_ - often.objective_) / X.size)
+        # With evidence J is a little off its last bound where samples have changed faces since.
+        assert often.objective_ <= often.history_[-1].objective + (1e-9 + rise) * X.size
+    assert min(gains) >= -rise  # the first of the six is the one alone
+    assert max(gains) > rise
 
 
 def test_a_given_start_at_the_optimum_is_kept():
     """The minimiser is known: noise-free data, and a start at the truth."""
     X, _, W, _ = mixture(9, sigmas=(0.0,))
-    model = fitted(X, n_components=3, init=W.T, noise=1.0)
+    model = fitted(X, n_components=3, init=W.T, noise=1.0, inference="map")
     assert difference(model.components_, W.T) < 1e-6
 
 
@@ -450,14 +455,14 @@ def test_a_fit_that_converges_does_not_warn(solver):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = DBMD(3, max_iter=500, random_state=0, solver=solver).fit(X, source=source)
-    assert 1 < model.n_iter_ < 500
+    assert 1 <= model.n_iter_ < 500
     assert [record.iteration for record in model.history_] == list(range(1, model.n_iter_ + 1))
 
 
 def test_a_smaller_tolerance_takes_longer_and_ends_lower():
     X, source, _, _ = mixture(0)
-    coarse = fitted(X, source, n_components=3, tol=1e-2)
-    fine = fitted(X, source, n_components=3, tol=1e-8, max_iter=5000)
+    coarse = fitted(X, source, n_components=3, inference="map", tol=1e-2)
+    fine = fitted(X, source, n_components=3, inference="map", tol=1e-8, max_iter=5000)
     assert fine.n_iter_ > coarse.n_iter_
     assert fine.objective_ < coarse.objective_
 
@@ -521,7 +526,8 @@ def test_degenerate_data_gives_finite_results(name, alpha, lam):
 def test_a_component_without_samples_stays_finite(solver, lam):
     X, source, W, _ = mixture(0)
     init = np.vstack([W.T, np.full(W.shape[0], 1e3)])  # the last is far from every sample
-    model = fitted(X, source, n_components=4, init=init, solver=solver, lam=lam, max_iter=6)
+    assert_sound(fitted(X, source, n_components=4, init=init, solver=solver, lam=lam, max_iter=6), X, source)
+    model = fitted(X, source, n_components=4, init=init, inference="map", solver=solver, lam=lam, max_iter=6)
     assert_sound(model, X, source)
     assert_never_rises(model, X)
 
@@ -708,7 +714,8 @@ def test_cvxpy_finds_the_components_of_one_iteration(solver):
     """The first iteration by hand: memberships at the start, then (P) with the levels of the start, by cvxpy."""
     X, source, W0, _ = mixture(14, n=30, m=4)
     lam = 3.0
-    model = fitted(X, source, n_components=3, init=W0.T, lam=lam, noise=0.7, solver=solver, max_iter=1, n_nodes=3)
+    model = fitted(X, source, n_components=3, init=W0.T, lam=lam, noise=0.7, solver=solver, max_iter=1, n_nodes=3,
+                   inference="map")  # fmt: skip
 
     H = cp.Variable((30, 3), nonneg=True)
     h_step = cp.Problem(cp.Minimize(cp.sum_squares(X - H @ W0.T)), [cp.sum(H, axis=1) == 1])
@@ -772,7 +779,7 @@ def test_a_resumed_fit_cannot_be_told_from_one_that_ran_through(solver, keeps, d
     parameters = {
         "n_components": 3,
         "solver": solver,
-        "alpha": data.draw(st.sampled_from([1.0, 1.5]), "alpha"),
+        "inference": data.draw(st.sampled_from(["evidence", "map"]), "inference"),
         "noise": data.draw(st.sampled_from(["source", "shared"]), "noise"),
         "init": data.draw(st.sampled_from(["k-means++", "k-means||", "random"]), "init"),
         "n_init": data.draw(st.sampled_from([1, 2]), "n_init"),
@@ -780,6 +787,8 @@ def test_a_resumed_fit_cannot_be_told_from_one_that_ran_through(solver, keeps, d
         "tol": data.draw(st.sampled_from([0.0, 1e-4]), "tol"),
         "max_iter": 23,
     }
+    if parameters["inference"] == "map":
+        parameters["alpha"] = data.draw(st.sampled_from([1.0, 1.5]), "alpha")
     expected, states = states_of(dataset, **parameters)
     allowed = [state for state in states if not keeps or len(state.history) % FRESH == 0] or states[-1:]
     state = data.draw(st.sampled_from(allowed), "state")
@@ -869,7 +878,7 @@ def test_every_solver_may_be_started_several_times(solver, init):
 def test_the_explained_variance_is_that_of_a_plain_computation(offset, form):
     X, source, _, _ = mixture(seed=8)
     X = X + offset
-    model = fitted(form(X), source, n_components=3)
+    model = fitted(form(X), source, n_components=3, inference="map")
     residual = X - model.transform(form(X), source=source) @ model.components_
 
     def explained(own):
@@ -905,18 +914,20 @@ def test_from_a_sample_float32_ends_where_float64_does(form, offset, monkeypatch
     X += np.float32(offset)
     one, other = (fitted(form(X.astype(dtype)), n_components=3, tol=1e-4) for dtype in (np.float32, np.float64))
     assert one.n_iter_ <= 15
-    assert_allclose(one.objective_, other.objective_, atol=1e-4 * X.size)
+    # Rounding puts a few samples on other faces.
+    assert_allclose(one.objective_, other.objective_, atol=5e-4 * X.size)
     assert difference(one.components_ - offset, other.components_ - offset) < 0.02
 
 
 def test_a_sample_saves_passes_and_ends_as_low(monkeypatch):
     X, _, _, _ = mixture(seed=5, n=4000, m=8, r=4, sigmas=(0.5,))
-    whole = fitted(X, n_components=4)
+    centres = start.k_means_of_a_sample(Engine(partition(X, 0, 1)).ask, 4, 0).T
+    whole = fitted(X, n_components=4, effective_features=8, init=centres)
     monkeypatch.setattr("dbmd.model.start.SAMPLE", 500)
     monkeypatch.setattr("dbmd.model.start.SAMPLE_EACH", 1)
-    part = fitted(X, n_components=4)
+    part = fitted(X, n_components=4, effective_features=8)
     assert part.n_iter_ < whole.n_iter_
-    assert part.objective_ - whole.objective_ <= 1e-3 * X.size
+    assert abs(part.objective_ - whole.objective_) <= 1e-3 * X.size
 
 
 # -- the start of wide samples -------------------------------------------------------------------------------------
@@ -924,7 +935,7 @@ def test_a_sample_saves_passes_and_ends_as_low(monkeypatch):
 
 def start_of_wide_samples(X, source, n_nodes=2, n_threads=1, **parameters):
     """Return the state that a fit of a sample leads to, where there are many more features than components."""
-    config = Config(n_components=3, **parameters).settled(3)
+    config = Config(n_components=3, **parameters)
     with (
         pytest.MonkeyPatch.context() as patch,
         Engine(partition(X, source, n_nodes), n_threads) as engine,
@@ -932,9 +943,9 @@ def start_of_wide_samples(X, source, n_nodes=2, n_threads=1, **parameters):
         patch.setattr(start, "SAMPLE", 600)
         patch.setenv("DBMD_NUM_THREADS", str(n_threads))
         sample = start.draw_sample(engine.ask, 3, 0)
-        assert sample.is_worth_a_fit
+        assert sample.is_worth_a_peak_fit
         assert isinstance(start.k_means(sample, 3, 0)[1], LowRank)
-        return find_start(0, engine=engine, config=config, n_sources=3, dtype=X.dtype)
+        return find_start(0, None, engine=engine, config=config, n_sources=3, dtype=X.dtype)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -959,7 +970,7 @@ def test_the_start_of_wide_samples_moves_and_grows_with_them():
     X, source, *_ = mixture(n=2000, m=60)
     vector = 100.0 * np.random.default_rng(1).normal(size=60)
     one, other = start_of_wide_samples(X, source), start_of_wide_samples(7.0 * X + vector, source)
-    assert difference(other.W - vector[:, None], 7.0 * one.W) < 1e-6
+    assert difference(other.W - vector[:, None], 7.0 * one.W) < 1e-5
     assert_allclose(other.sigma2, 49.0 * one.sigma2, rtol=1e-6)
 
 

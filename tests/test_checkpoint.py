@@ -27,7 +27,7 @@ def states():
     X = rng.dirichlet(np.full(3, 0.5), 150) @ rng.normal(size=(3, 4)) * 4 + rng.normal(size=(150, 4))
     found = []
     data = in_memory(X, np.array(["a", "b"]), np.arange(150) % 2)
-    DBMD(3, n_init=2, random_state=0, tol=1e-6).fit_data(data, on_iteration=found.append)
+    DBMD(3, n_init=2, init="random", random_state=0, tol=1e-6).fit_data(data, on_iteration=found.append)
     assert {state.attempt for state in found} == {0, 1}
     return found
 

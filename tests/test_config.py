@@ -44,10 +44,19 @@ WRONG = [
     ("n_init", 1.5, TypeError, r"must be an int >= 1\. Got 1\.5\."),
     ("max_iter", 0, ValueError, r"must be an int >= 1\. Got 0\."),
     ("max_iter", 10.0, TypeError, r"must be an int >= 1\. Got 10\.0\."),
-    ("tol", -1e-3, ValueError, r"must be None or a float >= 0\. Got -0\.001\."),
-    ("tol", np.nan, ValueError, r"must be None or a float >= 0\. Got nan\."),
-    ("tol", "1e-3", TypeError, r"must be None or a float >= 0\. Got '1e-3'\."),
-    ("extrapolate", 1, TypeError, r"must be None, True or False\. Got 1\."),
+    ("tol", -1e-3, ValueError, r"must be a float >= 0\. Got -0\.001\."),
+    ("tol", np.nan, ValueError, r"must be a float >= 0\. Got nan\."),
+    ("tol", "1e-3", TypeError, r"must be a float >= 0\. Got '1e-3'\."),
+    ("inference", "mcmc", ValueError, r"must be one of 'evidence', 'map'\. Got 'mcmc'\."),
+    (
+        "alpha",
+        2.0,
+        ValueError,
+        r"must be 1 with inference='evidence'.*Got 2\.0: leave it out, or take inference='map'\.",
+    ),
+    ("effective_features", 0.0, ValueError, r"must be None or a float > 0\. Got 0\.0\."),
+    ("effective_features", np.inf, ValueError, r"must be None or a float > 0\. Got inf\."),
+    ("effective_features", "all", TypeError, r"must be None or a float > 0\. Got 'all'\."),
     ("engine", "cloud", ValueError, r"must be one of 'dask', 'local', 'spark', or.*Got 'cloud'\."),
     ("engine", 3, TypeError, r"must be a name, or a callable that makes an engine of nodes\. Got 3\."),
     ("n_nodes", 0, ValueError, r"must be None or an int >= 1\. Got 0\."),
@@ -108,8 +117,8 @@ def test_every_solver_takes_a_tolerance_and_a_number_of_rounds(solver):
         {"noise": 1, "lam": 0, "tol": 0},
         {"noise": np.float32(0.5)},
         {"alpha": 1},
-        {"alpha": [1.0, 2.0, 3.0], "n_components": 3},
-        {"alpha": (2, 2), "n_components": 2},
+        {"inference": "map", "alpha": [1.0, 2.0, 3.0], "n_components": 3},
+        {"inference": "map", "alpha": (2, 2), "n_components": 2},
         {"engine": list},
         {"n_nodes": 5},
         {"forget_factor": 1},
@@ -126,41 +135,21 @@ def test_good_values_are_taken(good):
 
 def test_the_fixed_names_are_there_in_order():
     assert [field.name for field in fields(Config)] == [
-        "n_components", "solver", "noise", "alpha", "lam", "init", "n_init", "max_iter", "tol", "solver_options",
-        "engine", "n_nodes", "random_state", "warm_start", "forget_factor", "verbose", "extrapolate",
+        "n_components", "inference", "solver", "noise", "alpha", "lam", "init", "n_init", "max_iter", "tol",
+        "solver_options", "engine", "n_nodes", "random_state", "warm_start", "forget_factor", "verbose",
+        "effective_features",
     ]  # fmt: skip
     defaults = {field.name: field.default for field in fields(Config)}
-    fixed = {"n_components": 8, "solver": "exact", "noise": "source", "lam": 0.0, "init": "k-means++", "n_init": 1}
+    fixed = {
+        "inference": "evidence",
+        "n_components": 8,
+        "solver": "exact",
+        "noise": "source",
+        "lam": 0.0,
+        "init": "k-means++",
+        "n_init": 1,
+    }
     assert fixed.items() <= defaults.items()
-
-
-@pytest.mark.parametrize(
-    ("parameters", "n_sources", "astray"),
-    [
-        ({}, 3, True),
-        ({}, 1, False),
-        ({"noise": "shared"}, 3, False),
-        ({"noise": 1.0}, 3, False),
-        ({"alpha": 1.5}, 1, True),
-        ({"alpha": 1.5, "lam": 0.1}, 1, False),
-        ({"alpha": 1.5, "lam": 0.1}, 2, True),
-    ],
-    ids=str,
-)
-def test_where_the_minimum_is_astray_fits_alternate_plainly_and_stop_early(parameters, n_sources, astray):
-    settled = Config(**parameters).settled(n_sources)
-    assert settled.extrapolate is not astray
-    assert settled.tol == (1e-3 if astray else 1e-5)
-    told = Config(**parameters, tol=1e-7, extrapolate=astray)
-    assert told.settled(n_sources) == told
-
-
-def test_fits_of_few_samples_stop_early_too_but_need_not_alternate_plainly():
-    few, many = (Config().settled(1, n_samples) for n_samples in (40_000, 40_001))
-    assert (few.tol, many.tol) == (1e-3, 1e-5)
-    assert few.extrapolate
-    assert many.extrapolate
-    assert Config(tol=1e-7).settled(1, 100).tol == 1e-7
 
 
 def test_a_config_cannot_be_changed():
@@ -170,8 +159,8 @@ def test_a_config_cannot_be_changed():
 
 def test_the_prior_is_the_concentration_less_one_for_each_component():
     assert_array_equal(Config(n_components=3, alpha=1).prior, [0.0, 0.0, 0.0])
-    assert_array_equal(Config(n_components=3, alpha=2.5).prior, [1.5, 1.5, 1.5])
-    assert_array_equal(Config(n_components=3, alpha=[1, 2, 4]).prior, [0.0, 1.0, 3.0])
+    assert_array_equal(Config(n_components=3, inference="map", alpha=2.5).prior, [1.5, 1.5, 1.5])
+    assert_array_equal(Config(n_components=3, inference="map", alpha=[1, 2, 4]).prior, [0.0, 1.0, 3.0])
 
 
 def test_a_start_is_turned_and_copied():

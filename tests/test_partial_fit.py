@@ -133,7 +133,7 @@ def test_one_update_is_the_minimiser_on_the_batch_and_the_memory(lam):
     memory = Memory(sums_of([(X1, np.zeros(len(X1), int))], W, np.ones(1), nothing), nothing)
     with Engine(partition(X2, 0, 2)) as engine:
         setting = {"numbers": np.zeros(1, int), "n_classes": 0, "dtype": np.dtype(float)}
-        found = update(engine, config, memory, W, np.ones(1), **setting).W
+        found = update(engine, config, memory, W, np.ones(1), None, **setting).W
     H1, H2 = (memberships_at(W, X) for X in (X1, X2))
     G = found @ (0.5 * H1.T @ H1 + H2.T @ H2) - (0.5 * H1.T @ X1 + H2.T @ X2).T
     assert_allclose(G[found != 0], -lam * np.sign(found[found != 0]), atol=1e-6)
@@ -252,7 +252,9 @@ def test_the_names_of_the_sources_do_not_matter():
 @pytest.mark.parametrize("noise", ["shared", 0.5])
 def test_one_level_for_all_and_fixed_levels_hold_for_new_sources(noise, alpha):
     X, source = batch(0, basis(), sigmas=(0.2, 0.2, 1.0))
-    model = streamed([(X[source == c], source[source == c]) for c in range(3)], noise=noise, alpha=alpha)
+    model = streamed(
+        [(X[source == c], source[source == c]) for c in range(3)], inference="map", noise=noise, alpha=alpha
+    )
     assert model.sources_.tolist() == [0, 1, 2]
     assert len(set(model.noise_variance_)) == 1
     if noise == 0.5:
@@ -328,7 +330,7 @@ def test_a_component_that_no_sample_belongs_to_stays(tmp_path):
 
 def test_attributes_are_those_of_the_last_batch():
     stream = batches(3, sigmas=(0.1, 1.0))
-    model = streamed(stream)
+    model = streamed(stream, inference="map")
     X, source = stream[-1]
     assert_array_equal(model.labels_, model.predict(X, source=source))
     assert_allclose(model.cluster_sizes_, model.transform(X, source=source).sum(axis=0))

@@ -54,7 +54,7 @@ def there_and_back(model, path):
 @pytest.fixture(scope="module")
 def model():
     X = pd.DataFrame(samples(), columns=["a", "b", "c", "d e"])
-    return DBMD(3, alpha=1.5, random_state=0).fit(X, source=np.arange(60) % 2)
+    return DBMD(3, inference="map", alpha=1.5, random_state=0).fit(X, source=np.arange(60) % 2)
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +66,26 @@ def saved(model, tmp_path_factory):
 
 PARAMETERS = {
     "defaults": {},
-    "numbers": {"alpha": 1.25, "lam": 0.1, "tol": 1e-2, "max_iter": 500, "n_init": 2, "n_nodes": 3, "verbose": 0},
-    "arrays": {"alpha": np.array([1.0, 2.0, 1.1]), "init": samples(3)},
-    "lists": {"alpha": [1.0, 2.0, 1.1], "init": samples(3).tolist()},
+    "numbers": {
+        "inference": "map",
+        "alpha": 1.25,
+        "lam": 0.1,
+        "tol": 1e-2,
+        "max_iter": 500,
+        "n_init": 2,
+        "n_nodes": 3,
+        "verbose": 0,
+    },
+    "arrays": {"inference": "map", "alpha": np.array([1.0, 2.0, 1.1]), "init": samples(3)},
+    "lists": {"inference": "map", "alpha": [1.0, 2.0, 1.1], "init": samples(3).tolist()},
     "fixed noise": {"noise": 0.25},
     "shared noise": {"noise": "shared", "init": "random"},
-    "numbers of NumPy": {"alpha": np.float64(1.5), "lam": np.float32(0.5), "noise": np.float64(1.5)},
+    "numbers of NumPy": {
+        "inference": "map",
+        "alpha": np.float64(1.5),
+        "lam": np.float32(0.5),
+        "noise": np.float64(1.5),
+    },
     "options": {"solver": "admm", "solver_options": {"rho": 2.0, "max_rounds": 10_000, "tol": 1e-6}},
     "warm": {"warm_start": True},
 }
@@ -110,7 +124,7 @@ SOURCES = {
 @pytest.mark.parametrize("name", SOURCES)
 def test_labels_of_sources_of_every_type_come_back_and_are_known(name, tmp_path):
     X, source = samples(), SOURCES[name]
-    model = DBMD(3, alpha=2.0, random_state=0).fit(X, source=source)
+    model = DBMD(3, inference="map", alpha=2.0, random_state=0).fit(X, source=source)
     loaded = there_and_back(model, tmp_path / "model")
     assert_same(loaded.sources_, model.sources_)
     # With alpha > 1 memberships depend on the noise level of the source: it must be found again.
@@ -128,7 +142,7 @@ def test_seeds_come_back_if_they_are_numbers(seed, tmp_path):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_loaded_model_does_what_the_model_does(dtype, tmp_path):
     X, new = samples(dtype=dtype), samples(80, seed=1, dtype=dtype)
-    model = DBMD(3, alpha=1.5, random_state=0).fit(X, source=np.arange(60) % 2)
+    model = DBMD(3, inference="map", alpha=1.5, random_state=0).fit(X, source=np.arange(60) % 2)
     loaded = there_and_back(model, tmp_path / "model")
     source = np.arange(80) % 3  # one that is not known
     H = model.transform(new, source=source)
@@ -155,7 +169,7 @@ def test_a_loaded_model_can_be_saved_and_fitted_again(saved, tmp_path):
     assert_same(learned(again), learned(loaded))
     assert (tmp_path / "again" / "model.json").read_text() == (saved / "model.json").read_text()
     X = samples(50, m=3, seed=3)
-    assert_same(loaded.fit(X).components_, DBMD(3, alpha=1.5, random_state=0).fit(X).components_)
+    assert_same(loaded.fit(X).components_, DBMD(3, inference="map", alpha=1.5, random_state=0).fit(X).components_)
 
 
 def test_an_engine_that_is_an_object_becomes_the_usual_one(tmp_path):

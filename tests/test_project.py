@@ -121,7 +121,7 @@ def test_sparse_data_give_what_dense_ones_give(problem, tmp_path):
 def test_a_projector_finds_the_memberships_of_columns_of_arrow(sparse_below, rng):
     X = np.where(rng.random((40, 5)) < sparse_below, 0.0, rng.normal(size=(40, 5)))
     names = np.array(["a", "b"])[rng.integers(0, 2, 40)]
-    model = dbmd.DBMD(3, alpha=2.0, random_state=0).fit(X, source=names)
+    model = dbmd.DBMD(3, inference="map", alpha=2.0, random_state=0).fit(X, source=names)
     projector = Projector(
         model.components_.T.astype(float), model.noise_variance_, np.ones(3), "x", "s", model.sources_
     )

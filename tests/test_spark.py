@@ -96,7 +96,7 @@ def frame(spark):
 
 @pytest.fixture(scope="module")
 def model(frame):
-    return quick(alpha=2.0, seed=0, sourceCol="where").fit(frame)
+    return quick(inference="map", alpha=2.0, seed=0, sourceCol="where").fit(frame)
 
 
 def collected(added, *names):
@@ -112,7 +112,9 @@ def memberships(added, name="probability"):
 # -- fit -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("params", [{}, {"alpha": 2.0}, {"lam": 1.0, "noise": "shared"}, AGD], ids=str)
+@pytest.mark.parametrize(
+    "params", [{}, {"inference": "map", "alpha": 2.0}, {"lam": 1.0, "noise": "shared"}, AGD], ids=str
+)
 def test_the_fit_is_that_of_the_other_face(frame, params):
     # The order of rows in the partitions of a DataFrame is not ours, so both start from the same place.
     options = {"tol": 1e-10, "max_rounds": 30} if params is AGD else None
@@ -220,13 +222,13 @@ def test_without_a_prior_sources_do_not_matter(frame):
 
 
 def test_with_one_noise_for_all_sources_do_not_matter(frame):
-    fitted = quick(seed=0, alpha=2.0, noise="shared", sourceCol="where").fit(frame)
+    fitted = quick(seed=0, inference="map", alpha=2.0, noise="shared", sourceCol="where").fit(frame)
     added = fitted.transform(frame.drop("where"))
     assert_allclose(memberships(added), fitted.model.transform(X, source=SOURCE), atol=1e-9)
 
 
 def test_a_model_of_one_source_needs_no_column_of_sources(frame):
-    fitted = quick(seed=0, alpha=2.0).fit(frame)
+    fitted = quick(seed=0, inference="map", alpha=2.0).fit(frame)
     assert_allclose(memberships(fitted.transform(frame)), fitted.model.transform(X), atol=1e-9)
 
 
@@ -242,7 +244,7 @@ def test_several_sources_with_a_prior_need_the_column(frame, model):
 def test_sources_may_be_numbers_or_text_and_stay_what_they_are(frame):
     for kind, dtype in (("int", int), ("string", str)):
         numbered = frame.withColumn("where", (F.col("row") % 3 + 9).cast(kind))
-        fitted = quick(alpha=2.0, init=START, sourceCol="where").fit(numbered)
+        fitted = quick(inference="map", alpha=2.0, init=START, sourceCol="where").fit(numbered)
         source = (np.arange(len(X)) % 3 + 9).astype(dtype)
         assert fitted.sources == np.unique(source).tolist()
         assert_allclose(memberships(fitted.transform(numbered)), fitted.model.transform(X, source=source), atol=1e-9)
@@ -296,7 +298,7 @@ def test_empty_partitions_and_no_rows_at_all(frame, model):
 
 
 def test_a_model_fitted_elsewhere_is_wrapped(frame):
-    fitted = dbmd.DBMD(3, random_state=np.random.RandomState(0), alpha=2.0).fit(X, source=SOURCE)
+    fitted = dbmd.DBMD(3, random_state=np.random.RandomState(0), inference="map", alpha=2.0).fit(X, source=SOURCE)
     here = ml.DBMDModel(fitted).setSourceCol("where")
     assert here.getK() == 3
     assert here.getSeed() is None
@@ -328,6 +330,7 @@ VALUES = {
     "k": 3,
     "solver": "admm",
     "noise": 0.5,
+    "inference": "map",
     "alpha": [1.0, 2.0, 3.0],
     "lam": 0.25,
     "init": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.5]],
@@ -338,7 +341,7 @@ VALUES = {
     "numPartitions": 4,
     "seed": 11,
     "verbose": 1,
-    "extrapolate": False,
+    "effectiveFeatures": 12.5,
     "featuresCol": "f",
     "predictionCol": "p",
     "probabilityCol": "h",
@@ -364,7 +367,7 @@ def test_the_constructor_takes_names_only_and_knows_them():
     assert {param.name: value for param, value in estimator.extractParamMap().items()} == VALUES
     with pytest.raises(TypeError):
         ml.DBMD(3)
-    with pytest.raises(TypeError, match=r"DBMD has no Param 'n_components'\. It has: k, solver, noise"):
+    with pytest.raises(TypeError, match=r"DBMD has no Param 'n_components'\. It has: k, inference, solver, noise"):
         ml.DBMD(n_components=3)
     assert ml.DBMD().setParams(k=2, tol=0.5).getK() == 2
 
@@ -398,7 +401,7 @@ def test_a_wrong_value_is_named_as_soon_as_it_is_set(params, error, message):
 
 
 WRONG_TOGETHER = [
-    ({"alpha": [1.0, 2.0], "k": 3}, r"an array of shape \(2,\) with k=3"),
+    ({"inference": "map", "alpha": [1.0, 2.0], "k": 3}, r"an array of shape \(2,\) with k=3"),
     ({"solver": "exact", "solverOptions": {"rho": 1.0}}, r"Unknown option 'rho' in 'solverOptions' for .*'exact'"),
     ({"k": 151}, r"The 'k' parameter of DBMD must be at most the number of samples\. Got k=151"),
     ({"k": 2, "init": [[1.0, 2.0]]}, r"must have shape \(k, n_features\) = \(2, 4\)\. Got \(1, 2\)"),
@@ -413,14 +416,16 @@ def test_values_that_are_wrong_together_are_named_by_the_fit(frame, params, mess
 
 
 def test_values_of_numpy_and_of_pyspark_ml_become_plain():
-    estimator = ml.DBMD(k=np.int64(2), alpha=np.array([1.0, 2.0]), init=[Vectors.dense([1.0, 2.0]), np.zeros(2)])
+    estimator = ml.DBMD(
+        k=np.int64(2), inference="map", alpha=np.array([1.0, 2.0]), init=[Vectors.dense([1.0, 2.0]), np.zeros(2)]
+    )
     assert type(estimator.getK()) is int
     assert estimator.getAlpha() == [1.0, 2.0]
     assert estimator.getInit() == [[1.0, 2.0], [0.0, 0.0]]
 
 
 def test_the_last_centers_are_a_start(frame, model):
-    again = quick(alpha=2.0, sourceCol="where", init=model.clusterCenters()).fit(frame)
+    again = quick(inference="map", alpha=2.0, sourceCol="where", init=model.clusterCenters()).fit(frame)
     assert again.objective < model.objective
 
 
@@ -477,7 +482,7 @@ def test_each_face_opens_what_the_other_saved(frame, model, tmp_path):
     model.save(str(tmp_path / "here"))
     there = dbmd.load(tmp_path / "here")
     assert_array_equal(there.transform(X, source=SOURCE), model.model.transform(X, source=SOURCE))
-    fitted = dbmd.DBMD(3, random_state=0, alpha=[2.0, 1.0, 1.5]).fit(X, source=SOURCE)
+    fitted = dbmd.DBMD(3, random_state=0, inference="map", alpha=[2.0, 1.0, 1.5]).fit(X, source=SOURCE)
     fitted.save(tmp_path / "there")
     here = ml.DBMDModel.load(str(tmp_path / "there")).setSourceCol("where")
     assert here.getAlpha() == [2.0, 1.0, 1.5]
@@ -557,7 +562,7 @@ def test_the_code_on_the_page_runs(spark, tmp_path, capsys):
         # The JVM has a working directory of its own; and that it converges is shown elsewhere.
         block = block.replace("maxIter=500", "maxIter=1")
         exec(re.sub(r'"(flowers|digits|local)"', lambda name: repr(str(tmp_path / name[1])), block), names)
-    assert capsys.readouterr().out.splitlines()[0] == "{'clean': 2.3, 'noisy': 7.8}"
+    assert capsys.readouterr().out.splitlines()[0] == "{'clean': 2.6, 'noisy': 8.3}"
     assert names["chosen"].bestModel.getK() in (5, 10)
 
 

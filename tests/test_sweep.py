@@ -56,7 +56,7 @@ def assert_statistics_close(found, expected, rtol):
         assert_allclose(stats.XHt, other.XHt, rtol=rtol, atol=rtol * np.abs(other.XHt).max())
         assert_allclose(stats.HHt, other.HHt, rtol=rtol, atol=rtol * np.abs(other.HHt).max())
         assert_allclose(stats.sq_norm, other.sq_norm, rtol=rtol)
-        assert_allclose(stats.log_prior, other.log_prior, rtol=rtol, atol=rtol * other.n)
+        assert_allclose(stats.h_cost, other.h_cost, rtol=rtol, atol=rtol * other.n)
         assert stats.n == other.n
 
 
@@ -105,7 +105,7 @@ def test_the_number_of_threads_does_not_change_a_bit(n_threads, rng):
     for c, stats in found.items():
         assert_array_equal(stats.XHt, expected[c].XHt)
         assert_array_equal(stats.HHt, expected[c].HHt)
-        assert stats.log_prior == expected[c].log_prior
+        assert stats.h_cost == expected[c].h_cost
 
 
 def test_permuting_the_samples_changes_nothing(rng):
@@ -260,7 +260,7 @@ def test_without_gathering_the_summary_at_W_is_sent(rng):
         expected = stats[c].summary(W)
         assert_allclose(summary.squares, expected.squares, rtol=1e-10)
         assert_allclose(summary.sizes, expected.sizes, rtol=1e-10)
-        assert_allclose(summary.log_prior, expected.log_prior, rtol=1e-10)
+        assert_allclose(summary.h_cost, expected.h_cost, rtol=1e-10)
         assert summary.n == expected.n
 
 
@@ -367,4 +367,4 @@ def test_float32_and_float64_give_one_misfit_from_cold_and_from_warm(kind, prior
         node, stats = step(node, basis)
         if basis is W:
             assert_allclose(stats[0].squares(W, origin), expected.squares(W, origin), rtol=1e-5)
-            assert_allclose(stats[0].log_prior, expected.log_prior, rtol=1e-5)
+            assert_allclose(stats[0].h_cost, expected.h_cost, rtol=1e-5)

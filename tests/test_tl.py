@@ -25,7 +25,7 @@ def cells(form=np.asarray, *, dtype=np.float32, seed=0):
 
 
 FORMS = {"dense": np.asarray, "csr": sparse.csr_matrix, "csr array": sparse.csr_array, "csc": sparse.csc_matrix}
-PARAMS = {"alpha": 1.5, "random_state": 0}
+PARAMS = {"inference": "map", "alpha": 1.5, "random_state": 0}
 
 
 def assert_is_fit(adata, model, X, source, key="dbmd"):
@@ -130,7 +130,9 @@ def test_a_file_with_what_is_no_number_is_refused(tmp_path):
     backed.file.close()
 
 
-@pytest.mark.parametrize("params", [{}, {"alpha": [1.0, 1.5, 2.0]}, {"solver_options": {"tol": 1e-9}, "n_nodes": None}])
+@pytest.mark.parametrize(
+    "params", [{}, {"inference": "map", "alpha": [1.0, 1.5, 2.0]}, {"solver_options": {"tol": 1e-9}, "n_nodes": None}]
+)
 def test_results_can_be_written_and_read_back(params, tmp_path):
     adata = cells(sparse.csr_matrix)
     tl.dbmd(adata, R, batch_key="batch", random_state=0, **params)

@@ -1,15 +1,19 @@
 """Distributed Bayesian matrix decomposition: the whole algorithm on one page.
 
-    X_c = W H_c + noise(sigma_c),  Laplace prior on W,  Dirichlet prior on the columns of H,  maximum a posteriori
+    X_c = W H_c + noise(sigma_c),  Laplace prior on W,  memberships (columns of H) on the simplex
 
-alternates three exact minimisations of one objective, Eq. (opt1), so it never rises:
+W and the noise levels are found by their evidence: the memberships are integrated out, by Laplace's approximation on
+the face of the simplex that each sample's peak lies on (model/evidence.py). Three steps alternate:
 
-    H       at the nodes, each sample alone                   sweep.py, kernels/
-    W       one small problem, (P) of the errata              solvers/
-    sigma   a mean square for each source                     model/noise.py
+    H       at the nodes, each sample alone: the peak, and the covariance about it          sweep.py, kernels/
+    W       one small problem, (P) of the errata                                            solvers/
+    sigma   a mean square for each source                                                   model/noise.py
+
+until W stays where it is. With faces fixed, none of them raises the objective J. With ``inference="map"`` memberships
+are taken at their peak, as in the paper; then they minimise one objective, Eq. (opt1), which never rises.
 
 That alone would take some hundred passes over the data. Most of them are made over a sample (``find_start``), and
-between passes W goes further than to its minimiser, as far as the objective allows (``descend``, model/path.py).
+between passes W goes further than to its minimiser (``descend``, model/path.py).
 
 The nodes are reached by one verb, ``ask``; where they live (threads, a cluster) is the engine's business.
 """
@@ -31,14 +35,23 @@ from dbmd.engines import Metered, Traffic
 from dbmd.engines._at_node import one_blas_thread
 from dbmd.engines.local import Engine as LocalEngine
 from dbmd.engines.local import available_threads
+from dbmd.model.evidence import Evidence, noise_excess
 from dbmd.model.low_rank import LowRank
 from dbmd.model.memory import Memory
 from dbmd.model.node import Node
 from dbmd.model.noise import Noise, least_level
 from dbmd.model.objective import explained_variance, objective
-from dbmd.model.path import BOLD, GENTLE, LITTLE, Path
+from dbmd.model.path import Path
 from dbmd.model.problem import Problem
-from dbmd.model.start import draw_sample, k_means, k_means_of_a_sample, k_means_parallel, nearest, random_samples
+from dbmd.model.start import (
+    Sample,
+    draw_sample,
+    k_means,
+    k_means_of_a_sample,
+    k_means_parallel,
+    nearest,
+    random_samples,
+)
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, gram, middle
 from dbmd.registry import load
 from dbmd.result import Iteration, Result, State
@@ -50,7 +63,7 @@ STARTS = {"k-means++": k_means_of_a_sample, "k-means||": k_means_parallel, "rand
 # Every so many sweeps start from nothing but W: a fit that is resumed there cannot be told from one that ran through.
 FRESH = 10
 SAMPLE_NODES = 8  # of a sample at the centre; not by the machine, whose threads must not change the sums
-SAMPLE_TOL = 0.3  # of the fit of a sample, relative to that of all: an iteration there costs next to nothing
+SAMPLE_TOL = 0.1  # tolerance of the fit of a sample, relative to that of all: an iteration there costs next to nothing
 
 
 def fit(
@@ -94,20 +107,32 @@ def fit(
     -------
     Result
     """
-    config = config.settled(n_sources)
     setting = {"engine": engine, "config": config, "n_sources": n_sources, "dtype": dtype}
     given = config.start(n_features)
     attempts = config.n_init if start is None and given is None else 1
+    # One excess for all attempts: only with the same can objectives be compared.
+    excess: Float | None = None
+    if config.inference == "evidence":
+        if resume is not None and resume.evidence is not None:
+            excess = np.array(resume.evidence.excess)
+        elif config.effective_features is not None:
+            excess = np.full(n_sources, n_features / config.effective_features)
     best: State | None = None
     for attempt in range(resume.attempt if resume else 0, attempts):
         if resume is not None and attempt == resume.attempt:
             state = resume
-        elif start is not None:
-            state = begin(*start, **setting)
-        elif given is not None:
-            state = begin(given, **setting)
         else:
-            state = replace(find_start(seed + 1000 * attempt, **setting), attempt=attempt, best=best)
+            own_seed = seed + 1000 * attempt
+            if start is not None:
+                state = begin(*start, excess=excess, **setting)
+            elif given is not None:
+                state = begin(given, excess=excess, **setting)
+            else:
+                state = find_start(own_seed, excess, **setting)
+            if config.inference == "evidence":
+                evidence = state.evidence or find_evidence(state, engine, config.n_components, own_seed)
+                state, excess = replace(state, evidence=evidence), np.array(evidence.excess)
+            state = replace(state, attempt=attempt, best=best)
         with one_blas_thread():  # matrices of the size of W are small: threads would mostly wait for each other
             state = descend(state, **setting, on_iteration=on_iteration)
         best = min((s for s in (state.best, replace(state, best=None)) if s), key=lambda s: s.history[-1].objective)
@@ -115,16 +140,26 @@ def fit(
 
     # A last sweep, from nothing but W and sigma: labels, sizes and objective are those of the model as it is kept.
     W, sigma2, origin = best.W.astype(dtype).astype(np.float64), best.sigma2, best.origin
-    last = partial(survey, sigma2=sigma2, prior=config.prior, origin=origin, n_classes=n_classes)
+    last = partial(
+        survey, sigma2=sigma2, prior=config.prior, origin=origin, evidence=best.evidence, n_classes=n_classes
+    )
     found: Survey = engine.ask(last, W)
     summaries = found.stats.map(lambda s: s.summary(W, origin))
     value = objective(summaries, W, sigma2, config.lam).value
     explained = explained_variance(found.stats, summaries, n_sources)
     memory = Memory(found.stats, origin)
-    return Result(W, sigma2, value, list(best.history), best.converged, found.profile, explained, memory)
+    return Result(W, sigma2, best.evidence, value, list(best.history), best.converged, found.profile, explained, memory)
 
 
-def find_start(seed: int, *, engine: Any, config: Config, n_sources: int, dtype: np.dtype[Any]) -> State:
+def find_start(
+    seed: int,
+    excess: Float | None,
+    *,
+    engine: Any,
+    config: Config,
+    n_sources: int,
+    dtype: np.dtype[Any],
+) -> State:
     """Return the state before the first iteration, as ``config.init`` says.
 
     After k-means of a sample comes a fit of that sample at the centre: its iterations cost next to nothing, and take W
@@ -133,47 +168,73 @@ def find_start(seed: int, *, engine: Any, config: Config, n_sources: int, dtype:
     """
     setting = {"engine": engine, "config": config, "n_sources": n_sources, "dtype": dtype}
     if config.init != "k-means++":
-        return begin(STARTS[str(config.init)](engine.ask, config.n_components, seed), **setting)
+        W = STARTS[str(config.init)](engine.ask, config.n_components, seed)
+        return begin(W, excess=excess, **setting)
     sample = draw_sample(engine.ask, config.n_components, seed)
     with ThreadPoolExecutor(available_threads()) as pool:
-        W, Xt = k_means(sample, config.n_components, seed, pool.map)
-    if not sample.is_worth_a_fit:
-        return begin(W, **setting)
-    assert config.tol is not None
-    # In float64 whatever the data: many small gains are wanted, and float32 cannot tell them from rounding. Of reduced
+        clusters = k_means(sample, config.n_components, seed, pool.map)
+        if config.inference == "evidence" and excess is None:
+            excess = noise_excess(sample.Xt, clusters.weights, sample.source, n_sources, config.n_components, pool.map)
+    if config.inference == "map" and not sample.is_worth_a_peak_fit:
+        return begin(clusters.W, **setting)
+    # In float64 whatever the data: many small moves are wanted, and float32 cannot tell them from rounding. Of reduced
     # samples all but the memberships is in float64 anyway.
-    own_type = dtype if isinstance(Xt, LowRank) else np.dtype(np.float64)
-    order = np.argsort(sample.source, kind="stable")  # so that there are few chunks, however many sources
-    nodes = partition(Xt[order], sample.source[order], SAMPLE_NODES, own_type)
-    weights = np.split(sample.weights[order], [node.block.first_row for node in nodes[1:]])
-    nodes = [replace(node, weights=own) for node, own in zip(nodes, weights, strict=True)]
-    with LocalEngine(nodes) as centre, one_blas_thread():
+    own_type = dtype if isinstance(clusters.Xt, LowRank) else np.dtype(np.float64)
+    with LocalEngine(_at_the_centre(sample, clusters.Xt, own_type)) as centre, one_blas_thread():
         own = replace(config, solver="exact", solver_options=None, tol=SAMPLE_TOL * config.tol)
         setting |= {"engine": centre, "config": own, "dtype": own_type}
-        state = descend(begin(W, **setting), **setting, bold=GENTLE)
+        state = begin(clusters.W, **setting)
+        if excess is not None:
+            state = replace(state, evidence=Evidence.of(excess, len(sample.source), config.n_components))
+        state = descend(state, **setting)
     origin = state.origin.astype(dtype).astype(np.float64)  # exact in the type of the samples
     floor = state.floor * least_level(dtype) / least_level(own_type)
-    return State(state.W, state.sigma2, origin, floor, path=state.path.elsewhere(), gain=state.gain)
+    evidence = None if excess is None else Evidence.of(excess, sample.n_of_all, config.n_components)
+    return State(state.W, state.sigma2, origin, floor, evidence, path=state.path.elsewhere())
+
+
+def _at_the_centre(sample: Sample, Xt: Any, dtype: np.dtype[Any]) -> list[Node]:
+    """Return nodes of the samples, as they were clustered; by source, so that there are few chunks, however many."""
+    order = np.argsort(sample.source, kind="stable")
+    nodes = partition(Xt[order], sample.source[order], SAMPLE_NODES, dtype)
+    weights = np.split(sample.weights[order], [node.block.first_row for node in nodes[1:]])
+    return [replace(node, weights=own) for node, own in zip(nodes, weights, strict=True)]
 
 
 def begin(
     W: Float,
     sigma2: Float | None = None,
     *,
+    excess: Float | None = None,
     engine: Any,
     config: Config,
     n_sources: int,
     dtype: np.dtype[Any],
 ) -> State:
-    """Return the state before the first iteration from W, shape (m, r), and sigma2, shape (n_sources,), if given."""
+    """Return the state before the first iteration from W, shape (m, r), and sigma2, shape (n_sources,), if given.
+
+    With evidence, the excess of the noise in the plane of W may be given, too, shape (n_sources,); else it has still to
+    be found.
+    """
     amidst = origin_of(W, dtype)
     hard: PerSource[Statistics] = engine.ask(partial(nearest, origin=amidst), W)
     noise = Noise.for_data(config.noise, n_sources, hard, dtype)
     if sigma2 is None:
         sigma2 = noise.levels(hard.map(lambda s: s.summary(W, amidst)), len(W))
+    n = round(sum(s.n for s in hard.values()))
+    evidence = None if excess is None else Evidence.of(excess, n, config.n_components)
     # One column of W may be far out; the mean of the samples is not.
     mean = amidst + middle(hard)
-    return State(W, sigma2, mean.astype(dtype).astype(np.float64), noise.floor)
+    return State(W, sigma2, mean.astype(dtype).astype(np.float64), noise.floor, evidence)
+
+
+def find_evidence(state: State, engine: Any, r: int, seed: int) -> Evidence:
+    """Return how to integrate r memberships out, as a sample tells it at the noise levels of a state."""
+    sample = draw_sample(engine.ask, r, seed)
+    with one_blas_thread():
+        weights = sample.weights / state.sigma2[sample.source]
+        excess = noise_excess(sample.Xt, weights, sample.source, len(state.sigma2), r)
+    return Evidence.of(excess, sample.n_of_all, r)
 
 
 def descend(
@@ -183,35 +244,42 @@ def descend(
     config: Config,
     n_sources: int,
     dtype: np.dtype[Any],
-    bold: float = BOLD,
     on_iteration: OnIteration = lambda state: None,
 ) -> State:
     """Alternate H, W and sigma from a state until it converges."""
-    engine, config = Metered(engine), config.settled(n_sources)
-    assert config.tol is not None
+    engine = Metered(engine)
     solver = load("solvers", config.solver)
     w_step = _w_step_at_the_centre if solver.GATHERS else _w_step_over_the_nodes
     noise = Noise(config.noise, n_sources, state.floor)
-    origin = state.origin
+    origin, evidence = state.origin, state.evidence
     near_zero = noise.is_near_zero(origin, dtype)
-    h_step = partial(sweep, prior=config.prior, origin=origin, near_zero=near_zero, gather=solver.GATHERS)
+    h_step = partial(
+        sweep, prior=config.prior, evidence=evidence, origin=origin, near_zero=near_zero, gather=solver.GATHERS
+    )
 
     while not state.converged and len(state.history) < config.max_iter:
         clock, traffic, last, path = time.perf_counter(), engine.traffic, state.objective, state.path
-        damping = bold if state.gain < LITTLE else GENTLE
-        ahead, passes, warm = path.ahead(state.W, config.lam, damping), 0, len(state.history) % FRESH > 0
+        point = state.W if path.ahead is None else path.ahead
+        passes, warm = 0, len(state.history) % FRESH > 0
         while True:
-            replies = engine.ask(partial(h_step, sigma2=state.sigma2, warm=warm), ahead)
-            found = w_step(ahead, replies, state.sigma2, origin, engine, solver, config)
-            levels = noise.levels(found.summaries, len(ahead))
+            replies = engine.ask(partial(h_step, sigma2=state.sigma2, warm=warm), point)
+            found = w_step(point, replies, state.sigma2, origin, engine, solver, config)
+            levels = noise.levels(found.summaries, len(point))
             now = objective(found.summaries, found.step.W, levels, config.lam)
             passes += 1
-            if last is None or ahead is state.W or now.value < last.value:
+            if evidence is None:
                 break
-            ahead, path, warm = state.W, Path(), True  # too far: from W itself the objective cannot rise
-        if last is not None and now.exceeds(last, dtype):
+            # What may be rounding tells no direction.
+            behind = path if noise.can_be_told(found.summaries, len(point)) else Path()
+            onward = behind.to(point, found.step.W, found.A, origin, config.lam)
+            if path.leads_to(onward, found.A):
+                path = onward
+                break
+            point, path, warm = state.W, path.anew(), True  # too far: alternation goes on from W itself
+        if evidence is None and last is not None and now.exceeds(last, dtype):
             return replace(state, converged=True)  # as far as the numbers of this type can tell: stay where we were
 
+        change = now.gain(last) if evidence is None else path.change
         total = engine.traffic - traffic
         record = Iteration(
             iteration=len(state.history) + 1,
@@ -225,14 +293,8 @@ def descend(
             w_change=found.step.change,
             w_converged=found.step.converged,
             passes=passes,
+            change=change if np.isfinite(change) else None,
         )
-        # What may be rounding tells no direction.
-        if config.extrapolate and noise.can_be_told(found.summaries, len(ahead)):
-            noisiest = np.full(n_sources, max(state.sigma2[c] for c in found.summaries))
-            path = path.to(ahead, found.step.W, found.A, gram(found.summaries, noisiest))
-        else:
-            path = Path()
-        gain = now.gain(last)
         state = replace(
             state,
             W=found.step.W,
@@ -240,9 +302,7 @@ def descend(
             objective=now,
             history=(*state.history, record),
             path=path,
-            gain=gain,
-            # A step that had to be held back tells nothing of how much there is still to gain.
-            converged=passes == 1 and gain <= config.tol,
+            converged=change <= config.tol or path.is_stuck(sum(s.n for s in found.summaries.values())),
         )
         if on_iteration(state):
             break
@@ -257,7 +317,7 @@ class Found(NamedTuple):
     step : WStep
         W, and how it was found.
     A : array of shape (r, r)
-        Gram matrix of the memberships, weighted by precision.
+        Gram matrix of the memberships, weighted by precision: the curvature of (P).
     summaries : PerSource[Summary]
         At the new W.
     traffic : Traffic

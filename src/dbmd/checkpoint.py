@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from dbmd.model.evidence import Evidence
 from dbmd.model.objective import Objective
 from dbmd.model.path import Path as Descent
 from dbmd.result import Iteration, State
 from dbmd.storage import from_npz, to_json, to_npz, write_file
 
-FORMAT = "dbmd-checkpoint-2"
+FORMAT = "dbmd-checkpoint-3"
 
 
 @dataclass
@@ -91,7 +92,7 @@ def _to_arrays(state: State, identity: Mapping[str, Any]) -> dict[str, Any]:
         arrays |= {f"{name}_W": s.W, f"{name}_sigma2": s.sigma2, f"{name}_origin": s.origin}
     # Of the path only that of the attempt that goes on: the best one is at its end.
     path = {f.name: getattr(state.path, f.name) for f in fields(state.path)}
-    arrays |= {f"path_{name}": np.array(value) for name, value in path.items() if value is not None and len(value)}
+    arrays |= {f"path_{name}": np.array(value) for name, value in path.items() if value is not None}
     return arrays
 
 
@@ -101,7 +102,7 @@ def _record(state: State) -> dict[str, Any]:
         "attempt": state.attempt,
         "converged": state.converged,
         "floor": state.floor,
-        "gain": state.gain if np.isfinite(state.gain) else None,
+        "evidence": None if state.evidence is None else asdict(state.evidence),
         "objective": asdict(state.objective),
         "history": [record.asdict() for record in state.history],
     }
@@ -126,7 +127,7 @@ def _state(record: Mapping[str, Any], arrays: Mapping[str, Any], name: str) -> S
         sigma2=arrays[f"{name}_sigma2"],
         origin=arrays[f"{name}_origin"],
         floor=record["floor"],
-        gain=float("inf") if record["gain"] is None else record["gain"],
+        evidence=_evidence(record["evidence"]),
         objective=Objective(**record["objective"]),
         history=tuple(Iteration(**entry) for entry in record["history"]),
         converged=record["converged"],
@@ -134,6 +135,11 @@ def _state(record: Mapping[str, Any], arrays: Mapping[str, Any], name: str) -> S
     )
 
 
+def _evidence(record: Mapping[str, Any] | None) -> Evidence | None:
+    return None if record is None else Evidence(tuple(record["excess"]), record["one_in"])
+
+
 def _path(arrays: Mapping[str, Any]) -> Descent:
     known = {f.name: arrays.get(f"path_{f.name}", f.default) for f in fields(Descent)}
-    return Descent(**known | {name: tuple(known[name]) for name in ("steps", "changes")})
+    numbers = {name: known[name].item() for name in ("residual", "distance", "least", "stuck")}
+    return Descent(**known | numbers | {name: tuple(known[name]) for name in ("steps", "changes")})

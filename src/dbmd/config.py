@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from inspect import signature
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dbmd.registry import load, names
 
-TOL, EARLY = 1e-5, 1e-3  # relative decrease of the objective at which to stop by default
-FEW = 40_000  # samples; of more than these, a part is fitted first
+INFERENCES = ("evidence", "map")
 INITS = ("k-means++", "k-means||", "random")
 OPTIONS: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
     "tol": (Real, "a number >= 0", lambda v: 0 <= v < np.inf),
@@ -33,13 +32,18 @@ class Config:
     """
 
     n_components: int = field(default=8, metadata={"doc": "Number of clusters, r."})
+    inference: Literal["evidence", "map"] = field(
+        default="evidence",
+        metadata={"doc": "Memberships integrated out ('evidence'), or taken at their peak ('map', the paper's)."},
+    )
     solver: str = field(default="exact", metadata={"doc": "How W is found: exact, agd, admm or cease."})
     noise: Literal["source", "shared"] | float = field(
         default="source",
         metadata={"doc": "A noise level for each source ('source'), one for all ('shared'), or a fixed sigma^2."},
     )
     alpha: float | ArrayLike = field(
-        default=1.0, metadata={"doc": "Concentration >= 1 of the Dirichlet prior, or one for each cluster."}
+        default=1.0,
+        metadata={"doc": "Concentration >= 1 of the Dirichlet prior, or one for each cluster; above 1 for 'map' only."},
     )
     lam: float = field(default=0.0, metadata={"doc": "Weight >= 0 of the L1 norm of W: larger is sparser."})
     init: str | ArrayLike = field(
@@ -48,9 +52,11 @@ class Config:
     )
     n_init: int = field(default=1, metadata={"doc": "Number of starts; the fit with the lowest objective is kept."})
     max_iter: int = field(default=200, metadata={"doc": "Largest number of iterations."})
-    tol: float | None = field(
-        default=None,
-        metadata={"doc": "Stop when the objective falls by less than this, relatively."},
+    tol: float = field(
+        default=2e-3,
+        metadata={
+            "doc": "Stop when W is so near to its limit, relatively; of 'map': when the objective falls so little."
+        },
     )
     solver_options: Mapping[str, Any] | None = field(
         default=None, metadata={"doc": "Options of the solver: tol, max_rounds, rho, gamma."}
@@ -63,13 +69,14 @@ class Config:
         default=0.7, metadata={"doc": "Of batches: what the ones before count for with each further one; 1: as ever."}
     )
     verbose: int = field(default=0, metadata={"doc": "Print a line for each iteration."})
-    extrapolate: bool | None = field(
+    effective_features: float | None = field(
         default=None,
-        metadata={"doc": "Go further between passes than the W-step, or alternate plainly."},
+        metadata={"doc": "For how many features of equal, independent noise the data count; estimated by default."},
     )
 
     def __post_init__(self) -> None:
         _check_number("n_components", self.n_components, Integral, "an int >= 1", lambda v: v >= 1)
+        _check_name("inference", self.inference, INFERENCES)
         _check_name("solver", self.solver, names("solvers"))
         if isinstance(self.noise, str):
             _check_name("noise", self.noise, ("source", "shared"), "or a float > 0, a fixed sigma^2")
@@ -81,10 +88,10 @@ class Config:
             _check_name("init", self.init, INITS, "or an array of shape (n_components, n_features)")
         _check_number("n_init", self.n_init, Integral, "an int >= 1", lambda v: v >= 1)
         _check_number("max_iter", self.max_iter, Integral, "an int >= 1", lambda v: v >= 1)
-        if self.tol is not None:
-            _check_number("tol", self.tol, Real, "None or a float >= 0", lambda v: 0 <= v < np.inf)
-        if not isinstance(self.extrapolate, bool | np.bool_ | None):
-            raise TypeError(_message("extrapolate", "None, True or False", self.extrapolate))
+        _check_number("tol", self.tol, Real, "a float >= 0", lambda v: 0 <= v < np.inf)
+        if self.effective_features is not None:
+            allowed = "None or a float > 0"
+            _check_number("effective_features", self.effective_features, Real, allowed, lambda v: 0 < v < np.inf)
         self._check_solver_options()
         if isinstance(self.engine, str):
             _check_name("engine", self.engine, names("engines"), "or a callable that makes an engine of nodes")
@@ -93,20 +100,6 @@ class Config:
         if self.n_nodes is not None:
             _check_number("n_nodes", self.n_nodes, Integral, "None or an int >= 1", lambda v: v >= 1)
         _check_number("forget_factor", self.forget_factor, Real, "a float > 0 and <= 1", lambda v: 0 < v <= 1)
-
-    def settled(self, n_sources: int, n_samples: int | None = None) -> Config:
-        """Return the parameters with ``tol`` and ``extrapolate`` decided.
-
-        With several noise levels the minimum of the objective lies far from the truth: a simplex as large as the noise
-        of the noisiest source costs the others nothing. With alpha > 1 and lam = 0 it lies at infinity. There, plain
-        alternation that is stopped early stays near the data. Of few samples, too, W follows the noise in the end; an
-        early stop is enough there.
-        """
-        several_levels = self.noise == "source" and n_sources > 1
-        astray = several_levels or bool(self.prior.any() and self.lam == 0.0)
-        early = astray or (n_samples is not None and n_samples <= FEW)
-        tol = (EARLY if early else TOL) if self.tol is None else self.tol
-        return replace(self, tol=tol, extrapolate=not astray if self.extrapolate is None else self.extrapolate)
 
     @property
     def prior(self) -> NDArray[np.float64]:
@@ -144,6 +137,11 @@ class Config:
             )
         if not (np.isfinite(alpha) & (alpha >= 1.0)).all():
             raise ValueError(_message("alpha", allowed, self.alpha))
+        if self.inference == "evidence" and (alpha > 1.0).any():
+            raise ValueError(
+                "The 'alpha' parameter of DBMD must be 1 with inference='evidence', which integrates over memberships "
+                f"that are equally likely. Got {self.alpha!r}: leave it out, or take inference='map'."
+            )
 
     def _check_solver_options(self) -> None:
         if self.solver_options is None:

@@ -26,6 +26,7 @@ from dbmd.checks import check_feature_names, check_finite, number_among, number_
 from dbmd.config import Config
 from dbmd.dataset import Dataset, framework_of, in_memory, is_path, open_data
 from dbmd.engines.local import Engine as LocalEngine
+from dbmd.model.evidence import Evidence, pooled
 from dbmd.model.memory import Memory
 from dbmd.model.noise import Noise
 from dbmd.model.start import nearest
@@ -41,14 +42,18 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
     """Distributed Bayesian matrix decomposition: soft clusters of samples from sources of different noise.
 
     Every sample x of source c is a mixture of r basis vectors and noise, x = W h + N(0, sigma_c^2), with h on the
-    simplex: its soft membership in r clusters. W has a Laplace prior (sparsity), h a Dirichlet prior, and each source
-    a noise level of its own that is inferred with them, so that noisy sources count for less. The fit is the maximum
-    a posteriori, found by alternating exact minimisations; the objective never rises.
+    simplex: its soft membership in r clusters. W has a Laplace prior (sparsity), and each source a noise level of its
+    own that is inferred with it, so that noisy sources count for less. W and the noise levels are found by their
+    evidence, with the memberships integrated out; ``inference="map"`` is the maximum a posteriori of the paper.
 
     Parameters
     ----------
     n_components : int, default=8
         Number of clusters, r.
+    inference : {"evidence", "map"}, default="evidence"
+        "evidence" integrates the memberships out to find W and the noise levels, and ends where the data came from.
+        "map" maximises over W and all memberships together, as the paper does: there the simplex of W goes on growing,
+        and only ``tol`` stops it.
     solver : {"exact", "agd", "admm", "cease"}, default="exact"
         How W is found from the statistics of the nodes. All find the same minimiser: "exact" in one round, the others,
         which are the paper's, in several.
@@ -56,20 +61,19 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         A noise level for each source, one for all, or a fixed sigma^2 (1.0 is the paper's simplified model).
     alpha : float or array-like of shape (n_components,), default=1.0
         Concentration alpha0 >= 1 of the Dirichlet prior. 1 is uniform on the simplex; larger values pull memberships to
-        its centre (2 is what the paper calls alpha = 1).
+        its centre (2 is what the paper calls alpha = 1). With ``inference="evidence"`` it is 1.
     lam : float, default=0.0
         Weight lambda >= 0 of the L1 norm of W: larger is sparser.
     init : {"k-means++", "k-means||", "random"} or array-like of shape (n_components, n_features), default="k-means++"
         Where W starts: k-means and a fit of some thousand samples, k-means|| of all, random samples, or given. With all
-        but the last, some samples travel to this process.
+        but the last, and to estimate ``effective_features``, some samples travel to this process.
     n_init : int, default=1
         Number of starts; the fit with the lowest objective is kept.
     max_iter : int, default=200
         Largest number of iterations.
-    tol : float, optional
-        Stop when the objective falls by less than this, relative to its misfit and penalty terms. By default 1e-5; 1e-3
-        where the minimum of the objective is far from the truth, or at infinity: up to 40,000 samples, if several noise
-        levels are inferred, or with alpha > 1 and lam = 0 (docs/model.md).
+    tol : float, default=2e-3
+        Stop when W is estimated to be this near to its limit, relative to the size of its simplex. With
+        ``inference="map"``: when the objective falls by less than this, relative to its misfit and penalty terms.
     solver_options : dict, optional
         Options of the solver: ``tol`` (relative change of W), ``max_rounds``, ``rho`` of "admm", ``gamma`` of "cease".
     engine : str or callable, default="local"
@@ -85,10 +89,9 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         forgets nothing.
     verbose : int, default=0
         Print a line for each iteration, and for each further batch.
-    extrapolate : bool, optional
-        Go further between passes over the data than the minimiser for W, as a quasi-Newton method does, where the
-        objective allows it: a fit then takes some passes instead of some hundred. False is plain alternation, the
-        paper's. By default True, and False with several noise levels, or with alpha > 1 and lam = 0.
+    effective_features : float, optional
+        For how many features of equal and independent noise a sample counts, with ``inference="evidence"``. By default
+        it is estimated: real noise is larger along some directions, and those count.
 
     Attributes
     ----------
@@ -101,9 +104,16 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
     labels_ : ndarray of shape (n_samples,)
         The cluster of each sample: its largest membership. It is there if the memberships of all samples fit in memory.
     cluster_sizes_ : ndarray of shape (n_components,)
-        Sums of the memberships.
+        Sums of the memberships. Clusters are numbered by size, the largest first, unless ``init`` is an array or the
+        fit goes on from another; those that are no sample's largest membership come last.
     objective_ : float
-        Negative log posterior, up to constants, at the components, noise levels and memberships of this model.
+        The negative log evidence J (docs/model.md), or with ``inference="map"`` the negative log posterior, up to
+        constants, at the components and noise levels of this model.
+    effective_features_ : float
+        As given, or as estimated; not there with ``inference="map"``.
+    noise_excess_ : ndarray of shape (n_sources,)
+        For each source the variance of its noise in the plane of the components, relative to its mean over all
+        directions. The number of features over their mean, weighted by precision, is ``effective_features_``.
     history_ : list of Iteration
         For each iteration: iteration, objective, seconds, rounds, floats_up, floats_down, ...
     n_iter_ : int
@@ -140,13 +150,14 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
     >>> X = X + np.random.default_rng(0).normal(size=X.shape) * np.where(source, 8.0, 0.0)[:, None]
     >>> model = DBMD(n_components=10, random_state=0).fit(X, source=source)
     >>> np.sqrt(model.noise_variance_).round(1)
-    array([2.3, 7.8])
+    array([2.6, 8.3])
     """
 
     def __init__(
         self,
         n_components: int = 8,
         *,
+        inference: Literal["evidence", "map"] = "evidence",
         solver: str = "exact",
         noise: Literal["source", "shared"] | float = "source",
         alpha: float | ArrayLike = 1.0,
@@ -154,7 +165,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         init: str | ArrayLike = "k-means++",
         n_init: int = 1,
         max_iter: int = 200,
-        tol: float | None = None,
+        tol: float = 2e-3,
         solver_options: Mapping[str, Any] | None = None,
         engine: Any = "local",
         n_nodes: int | None = None,
@@ -162,9 +173,10 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         warm_start: bool = False,
         forget_factor: float = 0.7,
         verbose: int = 0,
-        extrapolate: bool | None = None,
+        effective_features: float | None = None,
     ) -> None:
         self.n_components = n_components
+        self.inference = inference
         self.solver = solver
         self.noise = noise
         self.alpha = alpha
@@ -180,12 +192,13 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         self.warm_start = warm_start
         self.forget_factor = forget_factor
         self.verbose = verbose
-        self.extrapolate = extrapolate
+        self.effective_features = effective_features
 
     feature_names_in_: NDArray[Any]
     labels_: NDArray[np.intp]
     sources_: NDArray[Any]
     noise_variance_: NDArray[np.float64]
+    noise_excess_: NDArray[np.float64]
     components_: NDArray[Any]
     _memory: Memory
 
@@ -261,7 +274,6 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
             W = config.start(m)
             if W is not None and np.array_equal(data.source_names, self.sources_):
                 start = W, self.noise_variance_
-        config = config.settled(data.n_sources, n)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with data.on(config.engine, config.n_nodes, config.n_components) as engine:
             result = fit(
@@ -280,7 +292,8 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         order = np.arange(config.n_components)
         if isinstance(config.init, str) and np.ndim(config.alpha) == 0:
             # Components that are no sample's largest go behind the others, so that the labels in use are consecutive.
-            order = np.argsort(result.profile.counts.sum(axis=0) == 0, kind="stable")
+            counts, sizes = result.profile.counts.sum(axis=0), result.profile.sizes.sum(axis=0)
+            order = np.lexsort((-sizes, counts == 0))
         before = sum(record.seconds for record in resume.history) if resume is not None else 0.0
         self.n_features_in_ = m
         if data.feature_names is not None:
@@ -288,6 +301,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.n_steps_, self.n_samples_seen_ = 1, n
+        self._keep_excess(None if result.evidence is None else np.array(result.evidence.excess), result.sigma2)
         self._keep(result, data, data.source_names, order, labels, time.perf_counter() - clock + before)
         self._warn_if_unconverged(result, config)
         return self
@@ -505,6 +519,27 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         alpha = np.asarray(self.alpha, float)
         return np.broadcast_to(alpha, (len(self.components_),)) - 1.0
 
+    def _evidence(self, data: Dataset) -> Evidence | None:
+        """Return how the memberships of a dataset are integrated out; None with ``map``."""
+        if self.inference == "map":
+            return None
+        n, m = data.shape
+        known = dict(zip(self.sources_.tolist(), self.noise_excess_, strict=True))
+        of_all = m / self.effective_features_
+        if data.sources is not None:
+            excess = [known.get(label, of_all) for label in data.sources.tolist()]
+        else:  # without labels, nothing is known of the source, unless there is only one
+            excess = list(known.values()) if len(known) == 1 else [of_all]
+        return Evidence.of(excess, n, len(self.components_))
+
+    def _keep_excess(self, excess: NDArray[np.float64] | None, sigma2: NDArray[np.float64]) -> None:
+        """Set what is known of the noise in the plane of the components, both of shape (n_sources,)."""
+        if excess is not None:
+            self.noise_excess_ = excess
+            self.effective_features_ = self.n_features_in_ / pooled(excess, sigma2)
+        elif hasattr(self, "noise_excess_"):
+            del self.noise_excess_, self.effective_features_
+
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
@@ -590,11 +625,16 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
                 getattr(self, "_memory", Memory.of_nothing(m)),
                 self.components_.T.astype(float),
                 sigma2,
+                self._evidence(data),
                 numbers=numbers,
                 n_classes=0 if data.classes is None else len(data.classes),
                 dtype=data.dtype,
             )
             labels = _labels(engine, data, r)
+        if result.evidence is not None:
+            excess = np.resize(self.noise_excess_, len(sources))
+            excess[numbers] = result.evidence.excess
+            self._keep_excess(excess, result.sigma2)
         self.n_steps_, self.n_samples_seen_ = self.n_steps_ + 1, self.n_samples_seen_ + data.shape[0]
         self._keep(result, data, sources, np.arange(r), labels, time.perf_counter() - clock)
         if self.verbose:
@@ -720,7 +760,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         """Fill in what is NaN in sigma2: the objective minimised over it and the memberships, W fixed."""
         W = self.components_.T.astype(float)
         m, origin, unknown = len(W), origin_of(W, data.dtype), np.isnan(sigma2)
-        step = partial(sweep, prior=self._prior, origin=origin, gather=False)
+        step = partial(sweep, prior=self._prior, evidence=self._evidence(data), origin=origin, gather=False)
         with self._engine(data) as engine:
             hard = engine.ask(partial(nearest, origin=origin), W)
             noise = Noise.for_data("source", data.n_sources, hard, data.dtype)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from dbmd.config import Config
 from dbmd.engines import Metered
+from dbmd.model.evidence import Evidence
 from dbmd.model.lasso import minimise
 from dbmd.model.memory import Memory
 from dbmd.model.noise import Noise
@@ -39,6 +40,7 @@ def update(
     memory: Memory,
     W: Float,
     sigma2: Float,
+    evidence: Evidence | None,
     *,
     numbers: NDArray[np.intp],
     n_classes: int,
@@ -58,6 +60,8 @@ def update(
         The basis so far.
     sigma2 : array of shape (n_sources,)
         The noise levels so far, of all sources.
+    evidence : Evidence, optional
+        How the memberships are integrated out; None with ``map``.
     numbers : array of int of shape (n_sources of the batch,)
         Which of all sources each source of the batch is.
     n_classes : int
@@ -79,7 +83,7 @@ def update(
     def at(W: Float, stats: PerSource[Statistics]) -> PerSource[Summary]:
         return stats.map(lambda s: s.summary(W, origin))
 
-    h_step = partial(sweep, sigma2=sigma2[numbers], prior=config.prior, origin=origin, gather=True)
+    h_step = partial(sweep, sigma2=sigma2[numbers], prior=config.prior, evidence=evidence, origin=origin, gather=True)
     stats = past.stats + of_all(engine.ask(h_step, W))
     W = minimise(Quadratic.of(stats, sigma2, origin), config.lam, W)
     levels = Noise.for_data(config.noise, n_sources, stats, dtype).levels(at(W, stats), len(W))
@@ -91,7 +95,9 @@ def update(
     # As at the end of a fit: labels, sizes and objective are those of the model as it is kept. Its memberships, newer
     # than those that W was found from, are the ones to remember.
     W = W.astype(dtype).astype(np.float64)
-    last = partial(survey, sigma2=sigma2[numbers], prior=config.prior, origin=origin, n_classes=n_classes)
+    last = partial(
+        survey, sigma2=sigma2[numbers], prior=config.prior, origin=origin, evidence=evidence, n_classes=n_classes
+    )
     found: Survey = engine.ask(last, W)
     batch = of_all(found.stats)
     summaries = at(W, batch)
@@ -112,6 +118,7 @@ def update(
     return Result(
         W,
         sigma2,
+        evidence,
         value,
         history=[record],
         converged=None,

@@ -50,6 +50,8 @@ def save(
         "feature_names": None if names is None else list(names),
         "sources": {"dtype": str(model.sources_.dtype), "names": model.sources_},
         "noise_variance": model.noise_variance_,
+        "effective_features": getattr(model, "effective_features_", None),
+        "noise_excess": getattr(model, "noise_excess_", None),
         "objective": model.objective_,
         "history": [record.asdict() for record in model.history_],
         "n_samples_seen": model.n_samples_seen_,
@@ -77,7 +79,12 @@ def restore(kind: type[M], path: str | Path) -> M:
 
 
 def _restored(kind: type[M], record: dict[str, Any], arrays: dict[str, Any]) -> M:
-    params = dict(record["params"])
+    params: dict[str, Any] = {"inference": "map"} | record[
+        "params"
+    ]  # what was written before there was evidence is of map
+    params.pop("extrapolate", None)  # map alternates plainly now, whatever was said then
+    if params.get("tol", 0.0) is None:
+        params.pop("tol")
     params |= {name: arrays[f"param_{name}"] for name in ("alpha", "init") if f"param_{name}" in arrays}
     Config(**params)
     model: Any = kind(**params)
@@ -90,6 +97,9 @@ def _restored(kind: type[M], record: dict[str, Any], arrays: dict[str, Any]) -> 
     model.sources_ = arrays["sources"] if "sources" in arrays else np.array(sources["names"], dtype=sources["dtype"])
     model.profile_ = Profile(*(arrays[f"profile_{f.name}"] for f in fields(Profile)))
     model.objective_ = record["objective"]
+    if model.inference == "evidence":
+        model.effective_features_ = float(record["effective_features"])
+        model.noise_excess_ = np.array(record["noise_excess"], dtype=np.float64)
     model.history_ = [Iteration(**entry) for entry in record["history"]]
     model.n_iter_ = len(model.history_)
     model.fit_info_ = dict(record["fit"])
@@ -111,6 +121,8 @@ def _check_sizes(model: Any) -> None:
     sizes = {f.name: (getattr(model.profile_, f.name), getattr(expected, f.name).shape) for f in fields(Profile)}
     sizes |= {"components": (model.components_, (r, m)), "noise_variance": (model.noise_variance_, (n_sources,))}
     sizes |= {"sources": (model.sources_, (n_sources,))}
+    if model.inference == "evidence":
+        sizes["noise_excess"] = model.noise_excess_, (n_sources,)
     if hasattr(model, "feature_names_in_"):
         sizes["feature_names"] = model.feature_names_in_, (m,)
     for name, (array, shape) in sizes.items():

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from dbmd.model.evidence import Evidence
 from dbmd.model.memory import Memory
 from dbmd.model.objective import Objective
 from dbmd.model.path import Path
@@ -22,7 +23,7 @@ class Iteration(Mapping[str, Any]):
     iteration : int
         From 1.
     objective : float
-        Negative log posterior after the iteration.
+        The objective after the iteration.
     seconds : float
         Time that the iteration took.
     rounds : int
@@ -38,6 +39,9 @@ class Iteration(Mapping[str, Any]):
         Whether that was below the solver's tolerance.
     passes : int
         Passes over the data: two where the first went too far ahead and was given up.
+    change : float, optional
+        What ``tol`` is compared with: how far W may be from its limit, relative to the size of its simplex; with
+        ``inference="map"`` the decrease of the objective, relative to its scale. None where it is not known.
     """
 
     iteration: int
@@ -51,6 +55,7 @@ class Iteration(Mapping[str, Any]):
     w_change: float
     w_converged: bool
     passes: int = 1
+    change: float | None = None
 
     def __getitem__(self, name: str) -> Any:
         if name in self:
@@ -87,16 +92,16 @@ class State:
         What statistics are taken about.
     floor : float
         The least noise level.
+    evidence : Evidence, optional
+        How the memberships are integrated out; None with ``map``.
     objective : Objective, optional
         After the last iteration.
     history : tuple of Iteration
         One for each iteration.
     path : Path
         The last steps, which the next one is found from.
-    gain : float
-        The last decrease of the objective, relative to its scale.
     converged : bool
-        Whether the last decrease was below the tolerance.
+        Whether the last change was below the tolerance.
     attempt : int
         Which of the ``n_init`` starts it is.
     best : State, optional
@@ -107,10 +112,10 @@ class State:
     sigma2: Float
     origin: Float
     floor: float
+    evidence: Evidence | None = None
     objective: Objective | None = None
     history: tuple[Iteration, ...] = ()
     path: Path = field(default_factory=Path)
-    gain: float = float("inf")
     converged: bool = False
     attempt: int = 0
     best: State | None = None
@@ -126,12 +131,14 @@ class Result:
         The basis.
     sigma2 : array of shape (n_sources,)
         The noise levels.
+    evidence : Evidence, optional
+        How the memberships are integrated out; None with ``map``.
     objective : float
         At W, sigma2 and the memberships that belong to them.
     history : list of Iteration
         One for each iteration.
     converged : bool, optional
-        Whether the last decrease was below the tolerance; None where there was but one step.
+        Whether the last change was below the tolerance; None where there was but one step.
     profile : Profile
         What the memberships look like.
     explained : array of shape (n_sources + 1,)
@@ -142,6 +149,7 @@ class Result:
 
     W: Float
     sigma2: Float
+    evidence: Evidence | None
     objective: float
     history: list[Iteration]
     converged: bool | None

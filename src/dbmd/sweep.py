@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dbmd.data.block import Chunk
+from dbmd.model.evidence import Evidence
 from dbmd.model.node import Node, continues
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, statistics
 from dbmd.profile import Profile
@@ -38,6 +39,8 @@ class HStep:
         Noise of each source.
     kernel : module
         See :mod:`dbmd.kernels`.
+    evidence : Evidence, optional
+        How the memberships are integrated out, if they are.
     """
 
     W_centred: NDArray[Any]
@@ -46,6 +49,7 @@ class HStep:
     prior: Float
     sigma2: Float
     kernel: Any
+    evidence: Evidence | None = None
 
     @classmethod
     def at(
@@ -55,6 +59,7 @@ class HStep:
         sigma2: Float,
         dtype: np.dtype[Any],
         taken: Float | None = None,
+        evidence: Evidence | None = None,
         kernel: str = "cpu",
     ) -> HStep:
         """Prepare the H-step at W for samples of a type, less what was taken off them, shape (m,)."""
@@ -71,6 +76,7 @@ class HStep:
             prior,
             sigma2,
             load("kernels", kernel),
+            evidence,
         )
 
     def memberships(self, chunk: Chunk, Ht0: NDArray[Any] | None = None) -> NDArray[Any]:
@@ -81,6 +87,57 @@ class HStep:
         a = self.sigma2[chunk.source] * self.prior
         return self.kernel.solve_h(self.Q, Bt, a, Ht0)
 
+    def cost(self, Ht: NDArray[Any], weights: Float | None) -> float:
+        """Return the Dirichlet term of the objective for memberships, shape (rows, r), each counted by its weight."""
+        if not self.prior.any():
+            return 0.0
+        return -float(self.prior @ (self.kernel.sum_log(Ht) if weights is None else weights @ np.log(Ht)))
+
+    def covariance(self, source: int) -> Covariance:
+        """Return what adds up the covariances of the memberships of a source."""
+        assert self.evidence is not None
+        level = float(self.sigma2[source])
+        faces = self.kernel.FaceCovariance(self.Q, self.evidence.excess[source] * level)
+        return Covariance(faces, self.evidence, source, self.Q, level)
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """The covariance of the memberships of a source, as it adds up over chunks.
+
+    Attributes
+    ----------
+    faces : FaceCovariance
+        Of the kernel.
+    evidence : Evidence
+        How memberships are integrated out.
+    source : int
+        Number of the source.
+    Q : array of shape (r, r)
+        Gram matrix of W.
+    sigma2 : float
+        Noise of the source.
+    """
+
+    faces: Any
+    evidence: Evidence
+    source: int
+    Q: Float
+    sigma2: float
+
+    def add(self, Ht: NDArray[Any], weights: Float | None, rows: NDArray[np.intp]) -> None:
+        """Take in memberships, shape (n, r), of samples with weights and row numbers in the whole data, shape (n,)."""
+        counted = self.evidence.counted(rows)
+        if counted is not None:
+            Ht = Ht[counted]
+            weights = np.full(len(Ht), float(self.evidence.one_in)) * (1.0 if weights is None else weights[counted])
+        self.faces.add(Ht, weights)
+
+    def total(self) -> tuple[Float, float]:
+        """Return the sum of the covariances, shape (r, r), and what the memberships cost in the objective."""
+        S, log_det = self.faces.total()
+        return S, self.evidence.cost(self.source, S, log_det, self.Q, self.sigma2)
+
 
 def sweep(
     node: Node,
@@ -89,6 +146,7 @@ def sweep(
     sigma2: Float,
     prior: Float,
     gather: bool,
+    evidence: Evidence | None = None,
     origin: Float | None = None,
     near_zero: bool = False,
     warm: bool = True,
@@ -107,6 +165,8 @@ def sweep(
         alpha0 - 1.
     gather : bool
         Send all statistics (m r + r^2 numbers and a few scalars a source), or keep them and send their summary.
+    evidence : Evidence, optional
+        Whether, and how, to integrate the memberships out; without it they are taken at their peak.
     origin : array of shape (m,), optional
         What statistics are taken about; zero without it.
     near_zero : bool
@@ -123,12 +183,11 @@ def sweep(
     """
     origin = np.zeros(len(W)) if origin is None else origin
     norms = node.norms if node.origin is not None and np.array_equal(node.origin, origin) else None
-    stats: PerSource[Statistics] = PerSource()
     warm = warm and node.Ht is not None
     Ht = _room(node, W) if node.Ht is None else node.Ht
     taken = np.zeros_like(origin) if near_zero and node.block.is_in_a_row else node.block.without(origin)
-    for chunk, _, found in _steps(node, W, sigma2, prior, origin, taken, Ht, warm=warm, norms=norms is None):
-        stats += PerSource({chunk.source: found})
+    h_step = HStep.at(W, prior, sigma2, node.block.dtype, taken, evidence)
+    stats = _pass(node, h_step, origin, taken, Ht, warm=warm, norms=norms is None)
     if norms is None:
         norms = {c: s.sq_norm for c, s in stats.items()}
     else:
@@ -160,16 +219,25 @@ class Survey:
 
 
 def survey(
-    node: Node, W: Float, *, sigma2: Float, prior: Float, origin: Float, n_classes: int = 0
+    node: Node,
+    W: Float,
+    *,
+    sigma2: Float,
+    prior: Float,
+    origin: Float,
+    evidence: Evidence | None = None,
+    n_classes: int = 0,
 ) -> tuple[Node, Survey]:
     """Node: find the memberships from nothing but W and sigma, and send statistics and what they look like."""
-    stats: PerSource[Statistics] = PerSource()
     profile = Profile.zero(len(sigma2), W.shape[1], n_classes)
     Ht = _room(node, W)
     taken = node.block.without(origin)
-    for chunk, h, found in _steps(node, W, sigma2, prior, origin, taken, Ht, warm=False, norms=True):
-        stats += PerSource({chunk.source: found})
+    h_step = HStep.at(W, prior, sigma2, node.block.dtype, taken, evidence)
+
+    def count(chunk: Chunk, h: NDArray[Any]) -> None:
         profile.count(h, chunk.source, chunk.classes)
+
+    stats = _pass(node, h_step, origin, taken, Ht, warm=False, norms=True, on_chunk=count)
     return replace(node, Ht=Ht), Survey(stats, profile)
 
 
@@ -178,32 +246,38 @@ def _room(node: Node, W: Float) -> NDArray[Any] | None:
     return np.empty((node.block.shape[0], W.shape[1]), node.block.dtype) if node.keeps_rows else None
 
 
-def _steps(
+def _pass(
     node: Node,
-    W: Float,
-    sigma2: Float,
-    prior: Float,
+    h_step: HStep,
     origin: Float,
     taken: Float,
     Ht: NDArray[Any] | None,
     *,
     warm: bool,
     norms: bool,
-) -> Iterator[tuple[Chunk, NDArray[Any], Statistics]]:
-    """Yield each chunk with its memberships and statistics; ``Ht`` is where they may start from, and are put.
+    on_chunk: Callable[[Chunk, NDArray[Any]], None] = lambda chunk, h: None,
+) -> PerSource[Statistics]:
+    """Return the statistics of all samples; ``Ht`` is where their memberships may start from, and are put.
 
     ``taken`` is what of the origin is taken off the samples, and the rest off the sums.
     """
-    h_step = HStep.at(W, prior, sigma2, node.block.dtype, taken)
+    stats: PerSource[Statistics] = PerSource()
+    covariances: dict[int, Any] = {}
     for chunk in node.block.chunks(taken if taken.any() else None):
         h = h_step.memberships(chunk, Ht[chunk.rows] if warm and Ht is not None else None)
         if Ht is not None:
             Ht[chunk.rows] = h
         weights = None if node.weights is None else node.weights[chunk.rows]
-        log_prior = 0.0
-        if prior.any():
-            log_prior = float(prior @ (h_step.kernel.sum_log(h) if weights is None else weights @ np.log(h)))
-        yield chunk, h, statistics(chunk.Xt, h, origin - taken, log_prior, norms=norms, weights=weights)
+        found = statistics(chunk.Xt, h, origin - taken, h_step.cost(h, weights), norms=norms, weights=weights)
+        stats += PerSource({chunk.source: found})
+        if h_step.evidence is not None:
+            if chunk.source not in covariances:
+                covariances[chunk.source] = h_step.covariance(chunk.source)
+            covariances[chunk.source].add(h, weights, node.block.first_row + chunk.numbers)
+        on_chunk(chunk, h)
+    for source, covariance in covariances.items():
+        stats[source] = stats[source].with_covariance(*covariance.total())
+    return stats
 
 
 @continues

@@ -39,7 +39,7 @@ def assert_same_fit(mine, other):
 
 OPTIONS = {
     "defaults": ([], {}),
-    "prior": (["--alpha", "1.5", "--lam", "0.5"], {"alpha": 1.5, "lam": 0.5}),
+    "prior": (["--inference", "map", "--alpha", "1.5"], {"inference": "map", "alpha": 1.5}),
     "noise": (["--noise", "shared"], {"noise": "shared"}),
     "fixed noise": (["--noise", "0.5"], {"noise": 0.5}),
     "starts": (

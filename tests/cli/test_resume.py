@@ -71,8 +71,28 @@ def data(tmp_path_factory):
 FITS = {
     "one source": ("float64.parquet", "--drop", "lab"),
     "float32": ("float32.parquet", "--source", "lab"),
-    "a prior, and two starts": ("float64.parquet", "--source", "lab", "--alpha", "1.5", "--n-init", "2"),
-    "a prior, two starts, float32": ("float32.parquet", "--source", "lab", "--alpha", "2", "--n-init", "2"),
+    "a prior, and two starts": (
+        "float64.parquet",
+        "--source",
+        "lab",
+        "--inference",
+        "map",
+        "--alpha",
+        "1.5",
+        "--n-init",
+        "2",
+    ),
+    "a prior, two starts, float32": (
+        "float32.parquet",
+        "--source",
+        "lab",
+        "--inference",
+        "map",
+        "--alpha",
+        "2",
+        "--n-init",
+        "2",
+    ),
     "streamed": ("float64.parquet", "--source", "lab", "--memory", "0"),
     "sparse": ("float64.parquet", "--source", "lab", "--lam", "5"),
     "over the nodes": ("float64.parquet", "--source", "lab", "--solver", "agd", "--nodes", "3"),
@@ -80,9 +100,13 @@ FITS = {
 }
 
 
+# From random samples, and far: there are iterations to be killed in.
+MANY = ("--init", "random", "--tol", "1e-9", "--max-iter", "47")
+
+
 def command(data, name, *options):
     file, *rest = FITS[name]
-    return ("fit", data / file, "-k", "4", "--tol", "1e-5", "--max-iter", "47", "--no-report", "-q", *rest, *options)
+    return ("fit", data / file, "-k", "4", *MANY, "--no-report", "-q", *rest, *options)
 
 
 def reached(model):
@@ -124,7 +148,8 @@ def test_seconds_before_the_stop_count(data, tmp_path, kill_after):
 
 # -- what is refused -----------------------------------------------------------------------------------------------
 
-BASE = ("-k", "4", "--source", "lab", "--tol", "1e-5", "--max-iter", "47", "--no-report", "--dtype", "float64", "-q")
+FIT = ("-k", "4", "--source", "lab", "--inference", "map", "--tol", "1e-5", "--max-iter", "47")
+BASE = (*FIT, "--no-report", "--dtype", "float64", "-q")
 
 
 @pytest.fixture
@@ -147,6 +172,7 @@ def resume(stopped, *options, data="data.parquet"):
     ("options", "told"),
     [
         (["-k", "5"], " -k was 4 and is 5"),
+        (["--inference", "evidence"], " --inference was map and is evidence"),
         (["--alpha", "1.5"], " --alpha was 1.0 and is 1.5"),
         (["--lam", "0.5"], " --lam was 0.0 and is 0.5"),
         (["--solver", "agd"], " --solver was exact and is agd"),
@@ -325,7 +351,7 @@ def long(tmp_path_factory):
     return folder
 
 
-LONG = ("-k", "4", "--source", "lab", "--alpha", "1.5", "--tol", "0", "--no-report")
+LONG = ("-k", "4", "--source", "lab", "--inference", "map", "--alpha", "1.5", "--tol", "0", "--no-report")
 
 
 @pytest.mark.parametrize(

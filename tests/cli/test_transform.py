@@ -47,7 +47,7 @@ def folder(tmp_path_factory):
     np.save(folder / "train.npy", X)
     fit = ("fit", folder / "train.parquet", "-k", "3", "--no-report", "-q")
     run(*fit, "--drop", "lab", "-o", folder / "plain")
-    run(*fit, "--source", "lab", "--alpha", "1.5", "-o", folder / "prior")
+    run(*fit, "--source", "lab", "--inference", "map", "--alpha", "1.5", "-o", folder / "prior")
     run("fit", folder / "train.npy", "-k", "3", "--no-report", "-q", "-o", folder / "nameless")
     return folder
 
@@ -65,7 +65,20 @@ def new():
 def test_every_format_gives_what_the_model_gives(variant, ending, tmp_path, rng):
     table = tables.table(rng, 700, 5)
     written = tables.PLAIN[variant].write(table, tmp_path, "data")
-    fit = ("fit", written.path, "-k", "3", "--source", written.source, "--label", written.label, "--alpha", "1.5")
+    fit = (
+        "fit",
+        written.path,
+        "-k",
+        "3",
+        "--source",
+        written.source,
+        "--label",
+        written.label,
+        "--inference",
+        "map",
+        "--alpha",
+        "1.5",
+    )
     drop = ("--drop", written.note) if written.note and "h5ad" not in variant else ()
     run(*fit, *drop, "-o", tmp_path / "model", "--no-report", "-q", "--dtype", "float64", "--tol", "1e-2")
     keep = ("--keep", written.note) if written.note and ending != "npy" else ()
@@ -241,7 +254,7 @@ def test_csv_files_are_read_as_in_the_fit(tmp_path):
 
 def test_a_model_made_in_python_can_be_used(new, tmp_path):
     X, source = samples(200)
-    dbmd.DBMD(3, alpha=1.5, random_state=0).fit(X, source=source).save(tmp_path / "model")
+    dbmd.DBMD(3, inference="map", alpha=1.5, random_state=0).fit(X, source=source).save(tmp_path / "model")
     write_parquet(tmp_path / "new.parquet", new[0], lab=new[1])
     H, _ = transform(tmp_path / "model", tmp_path / "new.parquet", out=tmp_path, options=("--source", "lab"))
     np.testing.assert_array_equal(H, dbmd.load(tmp_path / "model").transform(new[0], source=new[1]))

@@ -47,7 +47,7 @@ def local():
     ("changes", "tolerance"),
     [
         ({}, 1e-8),
-        ({"alpha": 1.5, "lam": 0.5}, 1e-8),
+        ({"inference": "map", "alpha": 1.5, "lam": 0.5}, 1e-8),
         ({"n_init": 2, "init": "k-means++", "random_state": 0}, 1e-8),
         ({"noise": "shared", "init": "k-means||", "random_state": 0}, 1e-8),
         ({"solver": "agd", "max_iter": 1}, 1e-6),
@@ -444,7 +444,7 @@ def test_two_hundred_chunks(da):
 def test_what_dask_has_is_transformed_when_it_is_computed_and_not_before(da, dask_frame, local):
     import dask
 
-    fitted = local(alpha=1.5)
+    fitted = local(inference="map", alpha=1.5)
     expected = fitted.transform(X, source=LAB)
     Xt, labs = da.from_array(X, chunks=(40, -1)), da.from_array(LAB, chunks=40)
 
@@ -467,7 +467,7 @@ def test_what_dask_has_is_transformed_when_it_is_computed_and_not_before(da, das
 
 @on_dask
 def test_lazily_a_noise_level_that_is_not_known_cannot_be_estimated(da, local):
-    fitted = local(alpha=1.5)
+    fitted = local(inference="map", alpha=1.5)
     Xt = da.from_array(X, chunks=(40, -1))
     with pytest.raises(ValueError, match="say in source= which samples are of which"):
         fitted.transform(Xt)

@@ -61,6 +61,7 @@ def ledger(cluster):
             n_components=R,
             solver=solver,
             init=start,
+            effective_features=M,  # else some samples travel to estimate it
             max_iter=ITERATIONS,
             tol=0.0,
             solver_options={} if solver == "exact" else {"max_rounds": ROUNDS},
@@ -147,6 +148,6 @@ def test_nothing_larger_than_statistics_comes_here_from_data_that_live_there(clu
         return outcomes
 
     monkeypatch.setattr(placed, gather, noting)
-    model(engine, solver="admm", solver_options={"max_rounds": 2}).fit(data, source=source)
+    model(engine, solver="admm", solver_options={"max_rounds": 2}, effective_features=M).fit(data, source=source)
     assert len(sizes) > 8
     assert max(sizes) < Xt.nbytes / 10  # the last pass sends histograms

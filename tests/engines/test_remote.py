@@ -305,7 +305,7 @@ def three_sources():
 
 
 def fitted(engine, solver):
-    config = Config(n_components=3, solver=solver, max_iter=2, tol=0.0, init="random", alpha=1.1)
+    config = Config(n_components=3, solver=solver, max_iter=2, tol=0.0, init="random", inference="map", alpha=1.1)
     return fit(engine, config, n_sources=3, n_features=5, dtype=np.dtype(float), seed=1)
 
 

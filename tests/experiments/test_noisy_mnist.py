@@ -15,7 +15,7 @@ SETTING = {
     "images": {
         "data": "digits", "n": 300, "pixel_range": 16.0, "components": 10, "shares": [0.2, 0.6, 0.2],
         "sigmas": [0.03, 0.3], "last_sigma": [0.0, 2.85], "runs": 2, "seed": 1,
-        "fit": {"extrapolate": False, "tol": 1e-3},
+        "fit": {"inference": "map", "tol": 1e-3},
     },
     "mixtures": {
         "data": ["simulated"], "genes": [50, 100], "runs": 2, "seed": 1, "fit": {},

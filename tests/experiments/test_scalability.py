@@ -121,7 +121,9 @@ def X():
 
 
 def config(solver, **options):
-    return Config(3, solver, noise=1.0, alpha=2.0, lam=1.0, max_iter=3, tol=0.0, solver_options=options)
+    return Config(
+        3, solver=solver, inference="map", noise=1.0, alpha=2.0, lam=1.0, max_iter=3, tol=0.0, solver_options=options
+    )
 
 
 def test_nodes_that_work_alone_find_what_nodes_at_the_same_time_find(X):

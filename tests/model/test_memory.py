@@ -22,7 +22,7 @@ def assert_same(mine, other, Xt):
         assert_allclose(s.XHt, other.stats[c].XHt, atol=1e-12 * scale)
         assert_allclose(s.HHt, other.stats[c].HHt, atol=1e-12)
         assert_allclose(s.sq_norm, other.stats[c].sq_norm, atol=1e-12 * scale**2)
-        assert_allclose([s.n, s.log_prior], [other.stats[c].n, other.stats[c].log_prior])
+        assert_allclose([s.n, s.h_cost], [other.stats[c].n, other.stats[c].h_cost])
 
 
 @given(decompositions(), st.floats(-3.0, 3.0), st.floats(-3.0, 3.0))

@@ -13,7 +13,7 @@ from strategies import generators, memberships, statistics_of, w_problem, w_prob
 def test_the_metric_majorises_the_gram_matrix_of_any_memberships(rng, r, n, kind):
     Ht = memberships(rng, n, r, kind)
     A = Ht.T @ Ht
-    d = metric(Ht.sum(axis=0))
+    d = metric(A)
     assert (d > 0.0).all()
     assert np.linalg.eigvalsh(np.diag(d) - A).min() >= -1e-12 * d.max()
 
@@ -25,8 +25,17 @@ def test_the_metric_majorises_the_weighted_sum_over_the_nodes(given_problem):
 
 
 @given(w_problems())
-def test_sizes_are_the_row_sums_of_the_gram_matrix(given_problem):
-    assert_allclose(given_problem.problem.sizes, given_problem.total.A.sum(axis=1), rtol=1e-10)
+def test_without_covariance_the_metric_is_made_of_the_sizes_of_the_clusters(given_problem):
+    sizes = given_problem.total.A.sum(axis=1)
+    assert_allclose(given_problem.problem.metric, sizes + 1e-3 * sizes.mean(), rtol=1e-10)
+    assert_allclose(given_problem.problem.precision, sizes.sum(), rtol=1e-10)
+
+
+@given(generators())
+def test_the_metric_majorises_a_gram_matrix_with_negative_entries(rng):
+    root = rng.normal(size=(4, 6))
+    A = root @ root.T
+    assert np.linalg.eigvalsh(np.diag(metric(A)) - A).min() >= -1e-12 * metric(A).max()
 
 
 @given(w_problems())
@@ -42,7 +51,7 @@ def test_where_nodes_are_sources_of_one_size_S_is_the_sum_of_their_precisions(rn
 
 
 def test_an_empty_component_has_a_positive_metric():
-    d = metric(np.array([10.0, 0.0, 2.0]))
+    d = metric(np.diag([10.0, 0.0, 2.0]))
     assert (d > 0.0).all()
     assert d[1] < d[2]
 
@@ -64,7 +73,7 @@ def test_the_change_to_zero_is_finite(rng):
 
 
 def test_a_change_in_a_large_cluster_counts_for_more(rng):
-    problem = Problem(lam=0.0, sizes=np.array([100.0, 1.0]), S=1.0)
+    problem = Problem(lam=0.0, metric=np.array([100.0, 1.0]), precision=101.0, S=1.0)
     W = rng.normal(size=(4, 2))
     large, small = W.copy(), W.copy()
     large[:, 0] += 1e-3
@@ -82,6 +91,6 @@ def test_a_source_may_lie_on_several_nodes(n_nodes, rng):
     for i in range(n_nodes):
         parts = parts + PerSource({0: statistics_of(Xt[i::n_nodes], Ht[i::n_nodes]).summary(W)})
     one, other = Problem.of(whole, sigma2, 0.5, n_nodes), Problem.of(parts, sigma2, 0.5, n_nodes)
-    assert_allclose(other.sizes, one.sizes, rtol=1e-12)
+    assert_allclose(other.metric, one.metric, rtol=1e-12)
     assert_allclose(other.S, one.S, rtol=1e-12)
     assert_array_equal(other.lam, one.lam)

@@ -123,7 +123,7 @@ def test_one_seed_gives_one_start_of_wide_samples_however_they_are_cut_stored_or
     for n_nodes in (1, 3):
         sample = draw_sample(engine(data, labels, n_nodes).ask, 4, seed=5)
         with ThreadPoolExecutor(n_nodes) as pool:
-            W, seen = k_means(sample, 4, 5, pool.map)
+            W, seen, _ = k_means(sample, 4, 5, pool.map)
         assert isinstance(seen, LowRank)
         assert_allclose(W, expected, rtol=1e-3 if kind == "float32" else 1e-9, atol=1e-4 if kind == "float32" else 1e-9)
 
@@ -289,14 +289,15 @@ def test_most_of_the_samples_are_all_of_them(rng, monkeypatch):
     monkeypatch.setattr(starts, "SAMPLE_EACH", 1)
     Xt = rng.normal(size=(119, 3))
     sample = draw_sample(engine(Xt, 0, 2).ask, 4, seed=0)
-    assert sample.is_all
+    assert sample.n_of_all == len(sample.Xt)
     assert_array_equal(sample.Xt, Xt)
     assert_array_equal(sample.weights, 1.0)
-    assert not draw_sample(engine(np.tile(Xt, (2, 1)), 0, 2).ask, 4, seed=0).is_all
+    more = draw_sample(engine(np.tile(Xt, (2, 1)), 0, 2).ask, 4, seed=0)
+    assert more.n_of_all == 2 * len(Xt) > len(more.Xt)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-def test_wide_samples_are_fewer_and_not_worth_a_fit_but_zeros_do_not_count(form, rng, monkeypatch):
+def test_wide_samples_are_fewer_and_not_worth_a_fit_of_the_peak_but_zeros_do_not_count(form, rng, monkeypatch):
     monkeypatch.setattr(starts, "SAMPLE", 400)
     monkeypatch.setattr(starts, "SAMPLE_NUMBERS", 8000)
     monkeypatch.setattr(starts, "SAMPLE_EACH", 1)
@@ -304,7 +305,7 @@ def test_wide_samples_are_fewer_and_not_worth_a_fit_but_zeros_do_not_count(form,
     sample = draw_sample(engine(form(Xt), 0, 2).ask, 4, seed=0)
     expected = 80 if form is np.asarray else 400
     assert abs(sample.Xt.shape[0] - expected) < 5.0 * np.sqrt(expected)
-    assert sample.is_worth_a_fit == (form is sparse.csr_array)
+    assert sample.is_worth_a_peak_fit == (form is sparse.csr_array)
 
 
 def test_samples_of_every_source_are_drawn_however_far_noise_spreads_another(rng, monkeypatch):

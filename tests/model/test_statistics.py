@@ -18,7 +18,7 @@ def assert_statistics_close(left, right):
     assert_allclose(left.XHt, right.XHt, rtol=1e-12, atol=1e-13 * scale)
     assert_allclose(left.HHt, right.HHt, rtol=1e-12)
     assert_allclose(left.sq_norm, right.sq_norm, rtol=1e-12)
-    assert_allclose(left.log_prior, right.log_prior, rtol=1e-12)
+    assert_allclose(left.h_cost, right.h_cost, rtol=1e-12)
     assert left.n == right.n
 
 
@@ -38,7 +38,7 @@ def test_summaries_add_over_any_cut(decomposition, data):
     whole = statistics_of(Xt, Ht, 0.5)
     size = whole.sq_norm + ((Ht @ W.T) ** 2).sum()
     assert_allclose(total.squares, whole.summary(W).squares, rtol=1e-12, atol=1e-13 * size)
-    assert_allclose(total.log_prior, whole.log_prior, rtol=1e-12)
+    assert_allclose(total.h_cost, whole.h_cost, rtol=1e-12)
     assert_allclose(total.sizes, Ht.sum(axis=0), rtol=1e-12)
     assert total.n == len(Xt)
 

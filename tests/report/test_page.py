@@ -66,7 +66,7 @@ def test_headings_and_ids_are_in_order(digits):
     links = {attributes["href"][1:] for tag, attributes in tags if tag == "a"}
     assert links <= set(ids)
     charts = [attributes for _, attributes in tags if "data-chart" in attributes]
-    assert len(charts) >= 8
+    assert len(charts) >= 7  # that of convergence is there from the second iteration on
     assert all(chart["aria-label"] and chart["tabindex"] == "0" for chart in charts)
 
 

@@ -49,6 +49,6 @@ def test_a_round_with_fixed_rho_is_that_of_the_errata(rng):
 
 def test_does_not_stop_while_W_rests_at_zero_but_the_duals_move():
     f = Quadratic(np.array([[11.0]]), np.array([[0.7]]))
-    problem = Problem(lam=0.14, sizes=np.array([11.0]), S=1.0)
+    problem = Problem(lam=0.14, metric=np.array([11.0]), precision=11.0, S=1.0)
     step = admm.solve(np.array([[0.9]]), Engine([Node("only", quadratic=f)]).ask, problem)
     assert_allclose(step.W, (0.7 - 0.14) / 11.0, rtol=1e-6)

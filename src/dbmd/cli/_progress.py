@@ -27,12 +27,12 @@ class Progress:
     max_iter : int
         The largest number of iterations.
     tol : float
-        The relative decrease at which a fit ends, if it is known: what the time left is guessed by.
+        The change at which a fit ends, if it is known: what the time left is guessed by.
     """
 
     def __init__(self, *, quiet: bool, max_iter: int, tol: float = 0.0) -> None:
         self.quiet, self.max_iter, self.tol = quiet, max_iter, tol
-        self.decreases: list[float] = []
+        self.changes: list[float] = []
         self.last: State | None = None
         self.rows = self.rows_of_a_pass = 0
         self.lock = threading.Lock()
@@ -98,10 +98,10 @@ class Progress:
             return
         before, self.last = self.last, state
         if before is None or before.attempt != state.attempt:
-            self.decreases = []
-        elif before.objective is not None and state.objective is not None:
-            decrease = before.objective.value - state.objective.value
-            self.decreases.append(decrease / (state.objective.scale or 1.0))  # of data that are fitted exactly it is 0
+            self.changes = []
+        change = state.history[-1].change
+        if change is not None:
+            self.changes.append(change)
         if self.bar is not None:
             self._move(state)
         elif time.monotonic() - self.told_at >= SECONDS_BETWEEN_LINES:
@@ -124,7 +124,7 @@ class Progress:
         self.told, self.told_at = state, time.monotonic()
 
     def _left(self, state: State) -> int | None:
-        return iterations_left(self.decreases, self.tol, self.max_iter - len(state.history))
+        return iterations_left(self.changes, self.tol, self.max_iter - len(state.history))
 
     def _numbers(self, state: State, left: int | None) -> str:
         text = f"objective {state.history[-1].objective:.8g}"
@@ -134,9 +134,9 @@ class Progress:
         return f"{text}, about {duration(left * sum(record.seconds for record in recent) / len(recent))} left"
 
 
-def iterations_left(decreases: list[float], tol: float, most: int) -> int | None:
-    """Guess how many iterations are left, from how fast the relative decrease of the objective falls to tol."""
-    recent = [d for d in decreases[-6:] if d > 0.0]
+def iterations_left(changes: list[float], tol: float, most: int) -> int | None:
+    """Guess how many iterations are left, from how fast the change of an iteration falls to tol."""
+    recent = [change for change in changes[-6:] if change > 0.0]
     if len(recent) < 3:
         return None
     if tol <= 0.0:

@@ -68,7 +68,7 @@ def demo(output: Path, open_it: bool) -> None:
         click.echo(f"  {name:<13}{levels}{ours:<11.2f}{theirs:.2f}")
     click.echo(
         "\nOne very noisy source spoils k-means for everyone. dbmd finds how noisy each source is, from the data"
-        "\nalone, and lets it count accordingly. (What ten components cannot express, about 2.3 here, counts as noise.)"
+        "\nalone, and lets it count accordingly. (What ten components cannot express, about 2.7 here, counts as noise.)"
     )
 
     command = f"dbmd fit {shlex.quote(str(path))} -k 10 --source source --label digit --n-init {STARTS} -o my-model"

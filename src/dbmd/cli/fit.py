@@ -19,7 +19,7 @@ import numpy as np
 from dbmd.cli._options import Names, NumberOrName, Shape, how_to_read, how_to_talk, in_options, option_name
 from dbmd.cli._progress import Progress
 from dbmd.cli._summary import in_words, summary
-from dbmd.config import Config
+from dbmd.config import INFERENCES, Config
 from dbmd.registry import names
 from dbmd.storage import check_can_write, to_json
 
@@ -37,6 +37,13 @@ FREE = ("engine", "forget_factor", "n_nodes", "verbose", "warm_start")
 @click.option("--columns", type=Names(), help="Columns to take, with commas between them.  [default: all others]")
 @click.option("--drop", multiple=True, help="Column to leave out. May be given several times.")
 @click.option("--encode", multiple=True, help="Column of text to one-hot code. May be given several times.")
+@click.option(
+    "--inference",
+    type=click.Choice(INFERENCES),
+    default=DEFAULT.inference,
+    show_default=True,
+    help="Integrate the memberships out, or take them at their peak, as the paper does.",
+)
 @click.option("--solver", type=click.Choice(names("solvers")), default=DEFAULT.solver, show_default=True)
 @click.option(
     "--noise",
@@ -45,7 +52,9 @@ FREE = ("engine", "forget_factor", "n_nodes", "verbose", "warm_start")
     show_default=True,
     help="A noise level for each source, one for all, or a fixed variance.",
 )
-@click.option("--alpha", type=float, default=DEFAULT.alpha, show_default=True, help="Dirichlet concentration, >= 1.")
+@click.option(
+    "--alpha", type=float, default=DEFAULT.alpha, show_default=True, help="Dirichlet concentration, >= 1; 'map'."
+)
 @click.option("--lam", type=float, default=DEFAULT.lam, show_default=True, help="Sparsity of the basis, >= 0.")
 @click.option(
     "--init",
@@ -59,12 +68,13 @@ FREE = ("engine", "forget_factor", "n_nodes", "verbose", "warm_start")
     "--tol",
     type=float,
     default=DEFAULT.tol,
-    help="Relative decrease at which to stop.  [default: 1e-5; 1e-3 for few rows or several noise levels]",
+    show_default=True,
+    help="How near to its limit W must be, relative to the size of its simplex ('map': decrease of the objective).",
 )
 @click.option(
-    "--extrapolate/--no-extrapolate",
-    default=DEFAULT.extrapolate,
-    help="Go further between passes, or alternate plainly.  [default: plainly for several noise levels]",
+    "--effective-features",
+    type=float,
+    help="For how many features of equal, independent noise a row counts.  [default: estimated]",
 )
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="One seed, one result.")
 @click.option("--solver-option", multiple=True, metavar="NAME=VALUE", help="rho, gamma, max_rounds, tol of the solver.")
@@ -161,7 +171,7 @@ def fit(
             state = checkpoint.read()
             progress.say(f"Going on after iteration {len(state.history)}.")
         saves.append(checkpoint)
-        progress.begin(dataset.shape[0], Config(**params).settled(dataset.n_sources, dataset.shape[0]).tol)
+        progress.begin(dataset.shape[0], params["tol"])
 
         def on_iteration(now: Any) -> None:
             checkpoint(now)  # first: what was shown can be saved

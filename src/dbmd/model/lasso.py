@@ -63,7 +63,7 @@ def _better(f: Quadratic, lam: float, W: Float, V: Float) -> Float:
 
 def _least_squares(f: Quadratic, W0: Float) -> Float:
     """Return W0 + (B - W0 A) A^+, the pseudo-inverse taken in the metric of the cluster sizes."""
-    unit = 1.0 / np.sqrt(metric(f.A.sum(axis=1)))
+    unit = 1.0 / np.sqrt(metric(f.A))
     values, vectors = np.linalg.eigh(unit[:, None] * f.A * unit)
     kept = values > 1e-12 * values[-1]
     vectors = unit[:, None] * vectors[:, kept]

@@ -1,4 +1,4 @@
-"""The negative log posterior that everything minimises, from statistics."""
+"""What a fit minimises, from statistics: the negative log evidence J, or the paper's negative log posterior."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from dbmd.model.statistics import Float, PerSource, Statistics, Summary
 
 @dataclass(frozen=True)
 class Objective:
-    """Eq. (opt1), up to constants independent of W, H and sigma, and the scale to judge its changes by.
+    """The objective, up to constants independent of W, H and sigma, and the scale to judge its changes by.
 
-    sum_c [ ||X_c - W H_c||^2 / (2 sigma_c^2) + m n_c ln sigma_c ] + lam ||W||_1 - sum (alpha0 - 1) ln h
+    sum_c [ ||X_c - W H_c||^2 / (2 sigma_c^2) + m n_c ln sigma_c ] + lam ||W||_1 + what the memberships cost
+
+    With the Dirichlet term -sum (alpha0 - 1) ln h for the last it is Eq. (opt1) of the paper; with the cost of
+    integrating the memberships out, and the expected squares, it is J (docs/model.md).
 
     Attributes
     ----------
@@ -46,11 +49,9 @@ def objective(per_source: PerSource[Summary], W: Float, sigma2: Float, lam: floa
     m = len(W)
     misfit = sum(s.squares / (2.0 * sigma2[c]) for c, s in per_source.items())
     log_noise = sum(0.5 * m * s.n * np.log(sigma2[c]) for c, s in per_source.items())
-    log_prior = sum(s.log_prior for s in per_source.values())
+    h_cost = sum(s.h_cost for s in per_source.values())
     penalty = lam * float(np.abs(W).sum())
-    return Objective(
-        value=float(misfit + log_noise + penalty - log_prior), scale=float(misfit + penalty + abs(log_prior))
-    )
+    return Objective(value=float(misfit + log_noise + penalty + h_cost), scale=float(misfit + penalty + abs(h_cost)))
 
 
 def explained_variance(stats: PerSource[Statistics], summaries: PerSource[Summary], n_sources: int) -> Float:

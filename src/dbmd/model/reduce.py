@@ -45,23 +45,34 @@ def reduced(Xt: Any, weights: Float, r: int, seed: int, spread: Spread = map) ->
     spread : callable
         Takes a function to the pieces of the samples.
     """
+    pieces = centred(Xt, weights)
+    basis = principal_directions(pieces, r + MORE, seed, spread)
+    scores = np.concatenate([*spread(lambda piece: piece.scores(basis), pieces)])
+    norms = np.concatenate([*spread(Piece.norms, pieces)])
+    # What the difference lacks to be positive is rounding.
+    return LowRank(scores, basis, pieces[0].mean, np.maximum(norms - squared_norms(scores), 0.0))
+
+
+def centred(Xt: Any, weights: Float) -> list[Piece]:
+    """Return samples, shape (n, m), about their mean, in pieces; the weights, shape (n,), sum to one in all."""
     weights = weights / weights.sum()
     mean = np.asarray(weights @ Xt)
     edges = np.linspace(0, Xt.shape[0], PIECES + 1).astype(int)
-    pieces = [_Piece.of(Xt[i:j], weights[i:j], mean) for i, j in pairwise(edges)]
-    directions = np.random.default_rng(seed).standard_normal((len(mean), r + MORE))
+    return [Piece.of(Xt[i:j], weights[i:j], mean) for i, j in pairwise(edges)]
+
+
+def principal_directions(pieces: list[Piece], count: int, seed: int, spread: Spread = map) -> Float:
+    """Return the leading principal directions, shape (m, count), orthonormal, by falling variance."""
+    directions = np.random.default_rng(seed).standard_normal((len(pieces[0].mean), count))
     for _ in range(ROUNDS):
         basis = np.linalg.qr(directions)[0]
         directions = np.sum([*spread(lambda piece: piece.scattered(basis), pieces)], axis=0)  # noqa: B023
-    basis = np.linalg.qr(directions)[0]
-    scores = np.concatenate([*spread(lambda piece: piece.scores(basis), pieces)])
-    norms = np.concatenate([*spread(_Piece.norms, pieces)])
-    # What the difference lacks to be positive is rounding.
-    return LowRank(scores, basis, mean, np.maximum(norms - squared_norms(scores), 0.0))
+    left, _, _ = np.linalg.svd(directions, full_matrices=False)
+    return np.asarray(left)
 
 
 @dataclass(frozen=True)
-class _Piece:
+class Piece:
     """Some samples about their mean; sparse ones are centred only in what is computed from them.
 
     Attributes
@@ -72,17 +83,21 @@ class _Piece:
         What is still to be taken off.
     weights : array of shape (n_i,)
         How much each counts.
+    mean : array of shape (m,)
+        The mean.
     """
 
     Xt: Any
     rest: Float
     weights: Float
+    mean: Float
 
     @classmethod
-    def of(cls, Xt: Any, weights: Float, mean: Float) -> _Piece:
+    def of(cls, Xt: Any, weights: Float, mean: Float) -> Piece:
+        """Take the mean off some samples."""
         if sparse.issparse(Xt):
-            return cls(Xt.astype(np.float64), mean, weights)
-        return cls(Xt - mean, np.zeros_like(mean), weights)
+            return cls(Xt.astype(np.float64), mean, weights, mean)
+        return cls(Xt - mean, np.zeros_like(mean), weights, mean)
 
     def scores(self, basis: Float) -> Float:
         """Return the coordinates of the samples along the columns of a basis, shape (n_i, k)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
@@ -53,20 +53,38 @@ class Sample:
         Their sources.
     weights : array of shape (n,)
         For how many of the whole each stands.
-    is_all : bool
-        Whether there are no others.
+    n_of_all : int
+        Number of samples that they were drawn from.
     """
 
     Xt: Any
     source: NDArray[np.intp]
     weights: Float
-    is_all: bool
+    n_of_all: int
 
     @property
-    def is_worth_a_fit(self) -> bool:
-        """Whether a fit of the samples is a step towards one of all: W must not fit the noise of a few wide ones."""
+    def is_worth_a_peak_fit(self) -> bool:
+        """Whether a fit with ``inference="map"`` is a step towards one of all: W must not fit the noise of a few."""
         n, m = self.Xt.shape
-        return not self.is_all and n >= 2 * m
+        return bool(2 * m <= n < self.n_of_all)
+
+
+class Clusters(NamedTuple):
+    """A sample that was clustered.
+
+    Attributes
+    ----------
+    W : array of shape (m, r)
+        The centres.
+    Xt : array, CSR array or LowRank of shape (n, m)
+        The samples as they were clustered: wide ones in the space of their leading principal directions.
+    weights : array of shape (n,)
+        For how many of the whole each stands, times the precision of its source.
+    """
+
+    W: Float
+    Xt: Any
+    weights: Float
 
 
 def draw_sample(ask: Callable[..., Any], r: int, seed: int) -> Sample:
@@ -81,15 +99,15 @@ def draw_sample(ask: Callable[..., Any], r: int, seed: int) -> Sample:
     if share > 0.5:  # then the rest is worth having, too
         share = 1.0
     drawn: Share = ask(partial(draw_share, seed=seed, chances=Chances.of(known, share)))
-    return Sample(*drawn.in_order(), share == 1.0)
+    return Sample(*drawn.in_order(), n)
 
 
 def k_means_of_a_sample(ask: Callable[..., Any], r: int, seed: int) -> Float:
     """Return W, shape (m, r), by k-means++ and k-means on some samples."""
-    return k_means(draw_sample(ask, r, seed), r, seed)[0]
+    return k_means(draw_sample(ask, r, seed), r, seed).W
 
 
-def k_means(sample: Sample, r: int, seed: int, spread: Spread = map) -> tuple[Float, Any]:
+def k_means(sample: Sample, r: int, seed: int, spread: Spread = map) -> Clusters:
     """Cluster a sample. Sources count by their precision, found from the distances to clusterings that came before.
 
     Parameters
@@ -103,14 +121,13 @@ def k_means(sample: Sample, r: int, seed: int, spread: Spread = map) -> tuple[Fl
 
     Returns
     -------
-    array of shape (m, r)
-        W: the centres of the best of some attempts.
-    array, CSR array or LowRank of shape (n, m)
-        The samples as they were clustered: wide ones in the space of their leading principal directions.
+    Clusters
+        The best of some attempts.
     """
     Xt: Any = sample.Xt
     if Xt.shape[0] <= r:  # each is a centre
-        return _fill(np.asarray(Xt.toarray() if sparse.issparse(Xt) else Xt, np.float64), r).T, Xt
+        centres = _fill(np.asarray(Xt.toarray() if sparse.issparse(Xt) else Xt, np.float64), r)
+        return Clusters(centres.T, Xt, sample.weights)
     _, source = np.unique(sample.source, return_inverse=True)
     precision = np.ones(source.max() + 1)
 
@@ -129,7 +146,7 @@ def k_means(sample: Sample, r: int, seed: int, spread: Spread = map) -> tuple[Fl
             d2 = distances(seen, centres)[0] * sample.weights
             precision = _relative_precision(np.bincount(source, d2), np.bincount(source, sample.weights))
         centres, seen = clustered(CHEAP_ATTEMPTS if is_wide else ATTEMPTS)
-    return centres.T, seen
+    return Clusters(centres.T, seen, precision[source] * sample.weights)
 
 
 def k_means_parallel(ask: Callable[..., Any], r: int, seed: int) -> Float:

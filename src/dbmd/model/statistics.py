@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -29,20 +29,21 @@ class Statistics:
     XHt : array of shape (m, r)
         (X - origin) H^T.
     HHt : array of shape (r, r)
-        H H^T.
+        H H^T; with evidence the expected one, which includes the covariance of the memberships.
     sq_norm : float
         ||X - origin||^2.
     n : int or float
         Number of samples; where they are weighted, the sum of the weights.
-    log_prior : float
-        sum_k (alpha0_k - 1) sum_j ln h_kj, the Dirichlet term of the log posterior.
+    h_cost : float
+        What the memberships add to the objective beside the misfit: the Dirichlet term -sum (alpha0 - 1) ln h, or, with
+        evidence, what integrating them out costs (:class:`~dbmd.model.evidence.Evidence`).
     """
 
     XHt: Float
     HHt: Float
     sq_norm: float
     n: float
-    log_prior: float
+    h_cost: float
 
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(
@@ -50,18 +51,22 @@ class Statistics:
             self.HHt + other.HHt,
             self.sq_norm + other.sq_norm,
             self.n + other.n,
-            self.log_prior + other.log_prior,
+            self.h_cost + other.h_cost,
         )
 
+    def with_covariance(self, S: Float, h_cost: float) -> Statistics:
+        """Return the statistics with the covariance of the memberships in HHt, shape (r, r), and what it costs."""
+        return replace(self, HHt=self.HHt + S, h_cost=self.h_cost + h_cost)
+
     def squares(self, W: Float, origin: Float | None = None) -> float:
-        """Return ||X - W H||^2, at least 0."""
+        """Return ||X - W H||^2, at least 0; with evidence its expectation."""
         V = W if origin is None else W - origin[:, None]
         value = self.sq_norm - 2.0 * np.vdot(V, self.XHt) + np.vdot(V.T @ V, self.HHt)
         return max(0.0, float(value))
 
     def summary(self, W: Float, origin: Float | None = None) -> Summary:
         """Return the few numbers that the centre needs when XHt and HHt stay where they are."""
-        return Summary(self.squares(W, origin), self.n, self.log_prior, self.HHt)
+        return Summary(self.squares(W, origin), self.n, self.h_cost, self.HHt)
 
 
 @dataclass(frozen=True)
@@ -71,18 +76,18 @@ class Summary:
     Attributes
     ----------
     squares : float
-        ||X - W H||^2 at a given W.
+        ||X - W H||^2 at a given W; with evidence its expectation.
     n : int or float
         Number of samples, or sum of their weights.
-    log_prior : float
-        The Dirichlet term.
+    h_cost : float
+        What the memberships add to the objective beside the misfit.
     HHt : array of shape (r, r)
-        H H^T.
+        H H^T, expected where it is with evidence.
     """
 
     squares: float
     n: float
-    log_prior: float
+    h_cost: float
     HHt: Float
 
     @property
@@ -94,7 +99,7 @@ class Summary:
         return Summary(
             self.squares + other.squares,
             self.n + other.n,
-            self.log_prior + other.log_prior,
+            self.h_cost + other.h_cost,
             self.HHt + other.HHt,
         )
 
@@ -179,7 +184,7 @@ def statistics(
     Xt: Any,
     Ht: NDArray[Any],
     rest: Float,
-    log_prior: float = 0.0,
+    h_cost: float = 0.0,
     *,
     norms: bool = True,
     weights: NDArray[Any] | None = None,
@@ -194,8 +199,8 @@ def statistics(
         Their memberships.
     rest : array of shape (m,)
         What of the origin is still to be taken off.
-    log_prior : float
-        The Dirichlet term of the memberships.
+    h_cost : float
+        What the memberships add to the objective beside the misfit.
     norms : bool
         Whether to sum up ||x - origin||^2, which does not change from pass to pass, or leave it at zero.
     weights : array of shape (n,), optional
@@ -220,7 +225,7 @@ def statistics(
         HHt=HHt,
         sq_norm=sq_norm,
         n=n,
-        log_prior=log_prior,
+        h_cost=h_cost,
     )
 
 

@@ -81,6 +81,9 @@ def _fit(model: Any, info: dict[str, Any]) -> dict[str, Any]:
         "objective": number(model.objective_),
         "explained": number(info.get("explained")),
         "noise": model.noise if isinstance(model.noise, str) else "fixed",
+        "inference": model.inference,
+        "effective_features": number(getattr(model, "effective_features_", None)),
+        "change": number(model.history_[-1].change),
     }
 
 

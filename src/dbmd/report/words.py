@@ -291,6 +291,8 @@ def convergence(d: Description) -> list[str]:
     """Return how the fit went."""
     found = d["convergence"]
     sentences = [_stopped(d["fit"])]
+    if d["fit"]["inference"] == "evidence":
+        return sentences + _end_of_evidence(d["fit"])
     if found["gain"] is None or found["gain"] <= 0:
         return sentences
     if found["total"] > 2:
@@ -301,6 +303,23 @@ def convergence(d: Description) -> list[str]:
     sentences.append(
         "The objective, the negative log posterior, never rises. It serves to compare fits of the same data; "
         "its value as such has no meaning."
+    )
+    return sentences
+
+
+def _end_of_evidence(fit: Description) -> list[str]:
+    sentences = []
+    if fit["change"] is not None:
+        near = _part(fit["change"])
+        sentences.append(
+            f"By its last step, the basis is within {near} of its limit, relative to the size of its simplex."
+        )
+    if fit["effective_features"] is not None:
+        count = amount(fit["effective_features"], 2)
+        sentences.append(f"As far as memberships are concerned, the noise is that of {count} independent features.")
+    sentences.append(
+        "The objective is the negative log evidence: memberships are integrated out. It may rise where samples change "
+        "faces of the simplex. It serves to compare fits of the same data; its value as such has no meaning."
     )
     return sentences
 

@@ -71,7 +71,7 @@ class DBMDModel(Model, DBMDParams, MLReadable, MLWritable):
 
     @property
     def objective(self) -> float:
-        """Negative log posterior, up to constants."""
+        """Negative log evidence (with ``map`` log posterior), up to constants."""
         return self.model.objective_
 
     @property

@@ -79,9 +79,10 @@ def _converter(name: str) -> Callable[[Any], Any]:
             _check_int("seed", value, 0, 2**32 - 1)
         elif name == "verbose":
             _check_int("verbose", value, 0, 2**31)
-        elif name == "alpha" and isinstance(value, list):
+        elif name == "alpha":  # whether it goes with the inference is seen in a fit
             with spark_names():
-                Config(alpha=value, n_components=len(value))
+                n_components = len(value) if isinstance(value, list) else Config.n_components
+                Config(inference="map", alpha=value, n_components=n_components)
         elif name != "solver_options":  # which depend on the solver: all are checked together in a fit
             with spark_names():
                 Config(**{name: value})
