@@ -32,7 +32,7 @@ def write(results: Path, readme: Path) -> None:
 
 def tables(contents: Contents) -> str:
     """Return all tables as Markdown."""
-    sections = (_machines, _targets, _peers, _gap, _one_pass, _scaling, _h_step, _others)
+    sections = (_machines, _targets, _peers, _limit, _one_pass, _scaling, _h_step, _others)
     return "\n\n".join("\n".join(lines) for section in sections if (lines := list(section(contents))))
 
 
@@ -131,38 +131,35 @@ def _whole(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}"
 
 
-def _gap(contents: Contents) -> Iterator[str]:
-    records = measured(contents.get("gap"))
+def _limit(contents: Contents) -> Iterator[str]:
+    records = measured(contents.get("limit"))
     if not records:
         return
     rows = []
     for data in (name for name in SETS if name in distinct(records, "data")):
         own = select(records, data=data)
-        slack = [(record["F_best"] - record["F_bound"]) / (record["F_start"] - record["F_best"]) for record in own]
         rows.append(
             [
                 SETS[data].title,
-                number(median(own, "gap_at_stop")),
-                number(max(record["gap_at_stop"] for record in own)),
+                number(median(own, "distance")),
+                number(max(record["distance"] for record in own)),
                 number(median(own, "iterations"), 3),
                 number(median(own, "passes"), 3),
                 number(median(own, "seconds"), 3),
-                number(median(own, "converged_after_passes"), 3),
-                number(median(own, "converged_after_seconds"), 3),
-                number(median([{"slack": each} for each in slack], "slack")),
+                number(median(own, "accuracy"), 3),
+                number(median(own, "limit_accuracy"), 3),
+                number(median(own, "effective_features"), 3),
                 str(len(own)),
             ]
         )
     yield from ("### Where the default tol stops", "")
     yield (
-        "gap = (F - F_best) / (F_start - F_best). F_start: at the centres that k-means finds in 20,000 samples, with "
-        "the best memberships there. F_best: the lowest of the fit and of a long run (tol = 0, 300 iterations) that "
-        "goes on from it. Nothing is lower than the residual of PCA with r - 1 components: *slack* is how far F_best "
-        "is above that, in units of F_start - F_best. Medians."
+        "Distance of W from its limit, where a fit ends that goes on from there with tol = 1e-9, relative to the size "
+        "of the simplex. Passes are full ones, start included. Medians."
     )
     yield ""
-    head = ["data", "gap at stop", "the largest", "iterations", "passes", "seconds"]
-    head += ["passes to a gap of 0.001", "seconds", "slack", "seeds"]
+    head = ["data", "distance", "the largest", "iterations", "passes", "seconds", "accuracy", "at the limit"]
+    head += ["effective features", "seeds"]
     yield from _table(head, *rows)
 
 
@@ -174,18 +171,21 @@ def _one_pass(contents: Contents) -> Iterator[str]:
     for data in (name for name in SETS if name in distinct(records, "data")):
         for dtype in distinct(select(records, data=data), "type"):
             own = select(records, data=data, type=dtype)
-            bare, warm, cold = (median(own, key) for key in ("bare", "warm", "cold"))
+            bare, warm, cold, peak = (median(own, key) for key in ("bare", "warm", "cold", "warm_map"))
             title = f"{SETS[data].title}, {own[0]['n']:,} x {own[0]['m']:,} {dtype}, r = {own[0]['r']}"
             ratios = number(ratio(warm, bare), 3), number(ratio(cold, bare), 3)
+            ratios += (number(ratio(warm, peak), 3),)
             rows.append([title, number(bare, 3), number(warm, 3), number(cold, 3), *ratios])
     yield from ("### One pass", "")
     yield (
         "Seconds of X @ W and H.T @ X as bare products of NumPy, on one thread or as many as the pass has, whichever "
         "is faster (of SciPy, which takes one, where X is sparse), and of a pass that starts from the last memberships "
-        "(warm) or from none (cold)."
+        '(warm) or from none (cold); the last column is over a warm pass with inference = "map".'
     )
     yield ""
-    yield from _table(["data", "products", "warm", "cold", "warm over products", "cold over products"], *rows)
+    yield from _table(
+        ["data", "products", "warm", "cold", "warm over products", "cold over products", "over map"], *rows
+    )
 
 
 def _scaling(contents: Contents) -> Iterator[str]:

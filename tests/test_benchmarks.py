@@ -11,7 +11,6 @@ from benchmarks.cells import cells
 from benchmarks.counted import counted
 from benchmarks.methods import METHODS
 from benchmarks.parts import PARTS
-from benchmarks.parts.gap import objective, pca_residual, squares_at
 from benchmarks.plan import README, Plan
 from benchmarks.results import Results
 from benchmarks.targets import Target, targets
@@ -90,31 +89,12 @@ def test_passes_are_the_questions_that_read_all_samples(rng):
     assert part.record()["over_a_part_in_passes"] == pytest.approx(count.passes * 300 / 301)
 
 
-def test_the_gap_is_that_of_the_objective_and_no_fit_is_below_the_bound(plan):
-    (task,) = PARTS["gap"].tasks(plan)
-    record = PARTS["gap"].run(task)
-    rounding = 1e-6 * abs(record["F_bound"])  # the data are float32
-    assert record["F_bound"] - rounding <= record["F_best"] <= record["F_stop"] < record["F_start"]
-    assert record["gap_at_stop"] == pytest.approx(
-        (record["F_stop"] - record["F_best"]) / (record["F_start"] - record["F_best"])
-    )
-    assert record["converged_after_passes"] in record["passes_so_far"]
-    samples = sets.of_task(task)
-    model = DBMD(samples.r, max_iter=5, tol=0.0, random_state=0)
-    with pytest.warns(match="did not converge"):
-        model.fit(samples.X)
-    # The noise is one step behind the memberships there, so the objective of the fit is a little higher.
-    at_components = objective(squares_at(model.components_.astype(float), samples.X), samples.X.shape)
-    assert at_components == pytest.approx(model.objective_, rel=1e-3)
-
-
-def test_the_bound_is_the_residual_of_pca(rng):
-    from scipy import sparse
-
-    X = rng.random((60, 8)) * (rng.random((60, 8)) < 0.4)
-    values = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
-    assert pca_residual(X, 3) == pytest.approx((values[3:] ** 2).sum())
-    assert pca_residual(sparse.csr_array(X), 3) == pytest.approx((values[3:] ** 2).sum())
+def test_the_limit_is_farther_on_and_near(plan):
+    (task,) = PARTS["limit"].tasks(plan)
+    record = PARTS["limit"].run(task)
+    assert 0.0 <= record["distance"] < 0.2
+    assert record["passes"] >= record["iterations"]
+    assert 0.0 < record["accuracy"] <= 1.0
 
 
 def test_a_run_writes_json_and_the_tables_of_a_copy(cache, tmp_path):
@@ -176,16 +156,17 @@ def test_a_verdict_says_what_does_not_hold():
     assert Target("x", None, 2.0).verdict == "not measured"
 
 
-def test_a_fit_that_stops_short_is_judged_by_the_time_to_converge():
+def test_the_largest_distance_and_the_repetitions_are_told():
     fits = [{"data": "covtype", "method": "dbmd", "seconds": 1.0, "converged": True, "run": 1}]
     fits.append({"data": "covtype", "method": "k_means", "seconds": 1.0, "converged": True, "run": 2})
-    gap = {"data": "covtype", "gap_at_stop": 0.1, "default_converges": False, "seconds": 2.0}
-    gap |= {"converged_after_seconds": 6.0, "converged_after_passes": 40}
-    contents = {"peers": {"records": fits}, "gap": {"records": [gap]}}
-    first = next(iter(targets(contents)))
-    assert first.reached == pytest.approx(3.0)
-    assert "the default stops at 0.1" in first.verdict
-    assert "of 1 and 1 repetitions only, not of one run" in first.verdict
+    limits = [{"data": "covtype", "distance": distance, "passes": 9} for distance in (0.002, 0.02)]
+    found = {target.what: target for target in targets({"peers": {"records": fits}, "limit": {"records": limits}})}
+    fit = next(target for what, target in found.items() if "KMeans, CoverType" in what)
+    assert fit.reached == pytest.approx(1.0)
+    assert "of 1 and 1 repetitions only, not of one run" in fit.verdict
+    limit = next(target for what, target in found.items() if "limit" in what and "CoverType" in what)
+    assert limit.reached == 0.02
+    assert "**does not hold**" in limit.verdict
 
 
 def test_unknown_parts_are_named(capsys):

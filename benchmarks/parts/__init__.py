@@ -6,11 +6,11 @@ side next to each other, and ``run(task)``, which returns a record. Each task ru
 
 from __future__ import annotations
 
-from benchmarks.parts import gap, h_step, memory, one_pass, peers, scaling, start_up
+from benchmarks.parts import h_step, limit, memory, one_pass, peers, scaling, start_up
 
 PARTS = {
     "peers": peers,
-    "gap": gap,
+    "limit": limit,
     "passes": one_pass,
     "scaling": scaling,
     "h_step": h_step,
