@@ -12,7 +12,6 @@ from dbmd.metrics import clustering_accuracy
 
 X, digit = load_digits(return_X_y=True)
 SEEDS = range(10)
-PLAIN = {"extrapolate": False, "tol": 1e-3}  # the default for several levels; so that only the noise differs
 
 print("noise of source 2   dbmd   dbmd, one noise level for all   k-means     (accuracy, mean of 10 seeds)")
 for level in (0, 10, 20, 30):
@@ -22,8 +21,8 @@ for level in (0, 10, 20, 30):
         source = rng.integers(0, 3, len(X))
         noisy = X + rng.normal(size=X.shape) * np.array([0.0, 0.0, level])[source][:, None]
         labels = [
-            DBMD(10, n_init=4, random_state=seed, **PLAIN).fit(noisy, source=source).labels_,
-            DBMD(10, n_init=4, random_state=seed, noise="shared", **PLAIN).fit(noisy, source=source).labels_,
+            DBMD(10, n_init=4, random_state=seed).fit(noisy, source=source).labels_,
+            DBMD(10, n_init=4, random_state=seed, noise="shared").fit(noisy, source=source).labels_,
             KMeans(10, n_init=10, random_state=seed).fit_predict(noisy),
         ]
         scores.append([clustering_accuracy(digit, found) for found in labels])
