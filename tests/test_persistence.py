@@ -172,6 +172,34 @@ def test_a_loaded_model_can_be_saved_and_fitted_again(saved, tmp_path):
     assert_same(loaded.fit(X).components_, DBMD(3, inference="map", alpha=1.5, random_state=0).fit(X).components_)
 
 
+def test_a_model_that_was_saved_before_there_was_evidence_is_of_map(tmp_path):
+    DBMD(3, inference="map", random_state=0).fit(samples()).save(tmp_path / "model")
+    path = tmp_path / "model" / "model.json"
+    record = json.loads(path.read_text())
+    for name in ("inference", "effective_features"):
+        del record["params"][name]
+    record["params"] |= {"extrapolate": None, "tol": None}
+    record["history"] = [
+        {name: value for name, value in entry.items() if name != "change"} for entry in record["history"]
+    ]
+    for name in ("effective_features", "noise_excess"):
+        del record[name]
+    path.write_text(json.dumps(record))
+    model = dbmd.load(tmp_path / "model")
+    assert model.inference == "map"
+    assert not hasattr(model, "effective_features_")
+    model.partial_fit(samples(seed=1))  # and goes on
+
+
+def test_a_model_of_evidence_comes_back_with_the_excess_of_noise_of_each_source(tmp_path):
+    X = samples()
+    model = DBMD(3, random_state=0).fit(X, source=np.arange(len(X)) % 2)
+    loaded = there_and_back(model, tmp_path / "model")
+    assert loaded.inference == "evidence"
+    assert loaded.effective_features_ == model.effective_features_
+    np.testing.assert_array_equal(loaded.noise_excess_, model.noise_excess_)
+
+
 def test_an_engine_that_is_an_object_becomes_the_usual_one(tmp_path):
     from dbmd.engines.local import Engine
 
