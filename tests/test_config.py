@@ -52,7 +52,7 @@ WRONG = [
         "alpha",
         2.0,
         ValueError,
-        r"must be 1 with inference='evidence'.*Got 2\.0: leave it out, or take inference='map'\.",
+        r"must be 1 with the inference 'evidence'.*Got 2\.0: leave it out, or take the inference 'map'\.",
     ),
     ("effective_features", 0.0, ValueError, r"must be None or a float > 0\. Got 0\.0\."),
     ("effective_features", np.inf, ValueError, r"must be None or a float > 0\. Got inf\."),

@@ -139,8 +139,8 @@ class Config:
             raise ValueError(_message("alpha", allowed, self.alpha))
         if self.inference == "evidence" and (alpha > 1.0).any():
             raise ValueError(
-                "The 'alpha' parameter of DBMD must be 1 with inference='evidence', which integrates over memberships "
-                f"that are equally likely. Got {self.alpha!r}: leave it out, or take inference='map'."
+                "The 'alpha' parameter of DBMD must be 1 with the inference 'evidence', which integrates over "
+                f"memberships that are equally likely. Got {self.alpha!r}: leave it out, or take the inference 'map'."
             )
 
     def _check_solver_options(self) -> None:
