@@ -520,8 +520,8 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         return np.broadcast_to(alpha, (len(self.components_),)) - 1.0
 
     def _evidence(self, data: Dataset) -> Evidence | None:
-        """Return how the memberships of a dataset are integrated out; None with ``map``."""
-        if self.inference == "map":
+        """Return how the memberships of a dataset are integrated out; None if the model is of ``map``."""
+        if not hasattr(self, "noise_excess_"):
             return None
         n, m = data.shape
         known = dict(zip(self.sources_.tolist(), self.noise_excess_, strict=True))
