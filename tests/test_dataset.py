@@ -417,7 +417,7 @@ def test_kept_and_streamed_files_and_arrays_give_the_same_fit(variant, tmp_path)
 @pytest.mark.parametrize(
     "options",
     [
-        {"alpha": 1.5},
+        {"inference": "map", "alpha": 1.5},
         {"solver": "admm"},
         {"lam": 2.0},
         {"noise": "shared"},
@@ -487,7 +487,7 @@ def test_a_fitted_model_is_used_on_a_dataset_as_on_arrays(variant, memory, tmp_p
     table = mixed()
     written = PLAIN[variant].write(table, tmp_path, "data")
     data = opened(written, memory=memory, dtype=np.float64)
-    model = fitted(table.X, source=table.sources, alpha=1.5)
+    model = fitted(table.X, source=table.sources, inference="map", alpha=1.5)
     assert_allclose(model.transform(data), model.transform(table.X, source=table.sources), atol=1e-6)
     assert_array_equal(model.predict(data), model.predict(table.X, source=table.sources))
     assert_allclose(model.score(data), model.score(table.X, source=table.sources), rtol=1e-9)
@@ -497,7 +497,7 @@ def test_the_record_of_a_fit_says_what_was_fitted(memory, tmp_path):
     table = mixed()
     written = as_csv().write(table, tmp_path, "data")
     data = opened(written, memory=memory)
-    model = fitted(data)
+    model = fitted(data, inference="map")
     assert model.feature_names_in_.tolist() == written.features
     assert model.sources_.tolist() == [0, 1, 2]
     info = model.fit_info_

@@ -562,7 +562,7 @@ def test_the_code_on_the_page_runs(spark, tmp_path, capsys):
         # The JVM has a working directory of its own; and that it converges is shown elsewhere.
         block = block.replace("maxIter=500", "maxIter=1")
         exec(re.sub(r'"(flowers|digits|local)"', lambda name: repr(str(tmp_path / name[1])), block), names)
-    assert capsys.readouterr().out.splitlines()[0] == "{'clean': 2.6, 'noisy': 8.3}"
+    assert capsys.readouterr().out.splitlines()[0] == "{'clean': 2.8, 'noisy': 8.3}"
     assert names["chosen"].bestModel.getK() in (5, 10)
 
 

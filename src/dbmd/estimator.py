@@ -150,7 +150,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
     >>> X = X + np.random.default_rng(0).normal(size=X.shape) * np.where(source, 8.0, 0.0)[:, None]
     >>> model = DBMD(n_components=10, random_state=0).fit(X, source=source)
     >>> np.sqrt(model.noise_variance_).round(1)
-    array([2.6, 8.3])
+    array([2.8, 8.3])
     """
 
     def __init__(

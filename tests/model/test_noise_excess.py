@@ -95,7 +95,7 @@ def test_each_source_has_its_own_and_one_of_few_samples_nearly_that_of_all(rng):
     source = np.arange(n) % 2
     source[:3] = 2
     directions = np.linalg.qr(rng.normal(size=(m, r - 1)))[0]
-    X = 3.0 * mixtures(rng, n, m, r, 0.0) + rng.normal(size=(n, m))
+    X = 30.0 * mixtures(rng, n, m, r, 0.0) + rng.normal(size=(n, m))
     X += np.where(source == 1, 5.0, 0.0)[:, None] * (rng.normal(size=(n, r - 1)) @ directions.T)
     white, coloured, few, none = module.noise_excess(X, np.ones(n), source, 4, r)
     assert white < 1.2 < coloured

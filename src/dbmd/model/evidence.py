@@ -52,10 +52,7 @@ class Evidence:
         """Say which rows, by their numbers in the whole data, have their covariance computed; None: all."""
         if self.one_in == 1:
             return None
-        # Multiples of the golden ratio, modulo one: evenly spread, also where sources or classes alternate.
-        with np.errstate(over="ignore"):
-            mixed = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        return np.asarray(mixed >> np.uint64(48)) < 0x10000 // self.one_in
+        return _golden(rows) < 1.0 / self.one_in
 
     def cost(self, source: int, S: Float, log_det: float, Q: Float, sigma2: float) -> float:
         """Return what the memberships of a source add to the objective, beside the expected squares.
@@ -103,8 +100,9 @@ def noise_excess(
     n, m = Xt.shape
     # Every so many samples are enough to tell it, and of wide ones directions are what a start spends its time on.
     every = max(1, min((Xt.nnz if sparse.issparse(Xt) else n * m) // ENOUGH_NUMBERS, n // (100 * r)))
-    halves = [slice(first, None, 2 * every) for first in (0, every)]
-    count = min(2 * r - 2, m, len(range(n)[halves[1]]) - 1)
+    place = _golden(np.arange(n))
+    halves = [np.flatnonzero((place >= first) & (place < first + 0.5 / every)) for first in (0.0, 0.5)]
+    count = min(2 * r - 2, m, *(len(half) - 1 for half in halves))
     if count < r:  # no direction is left over
         return np.ones(n_sources)
     along, rest, seen = np.zeros((3, n_sources))
@@ -122,6 +120,13 @@ def noise_excess(
     of_all = along.sum() / rest.sum()
     own = np.divide(along, rest, out=np.full(n_sources, of_all), where=rest > 0.0)
     return np.maximum(1.0, (seen * own + FEW * of_all) / (seen + FEW))
+
+
+def _golden(rows: NDArray[np.integer]) -> Float:
+    """Return multiples of the golden ratio, modulo one: spread evenly, also where sources or classes alternate."""
+    with np.errstate(over="ignore"):
+        mixed = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return np.asarray((mixed >> np.uint64(11)) * 2.0**-53, np.float64)
 
 
 def _leading(Xt: Any, weights: Float, count: int, r: int, spread: Spread) -> Float:
