@@ -417,6 +417,22 @@ def test_of_several_starts_the_labels_are_those_of_the_one_that_is_kept():
         assert_array_equal(model.labels_, model.predict(X, source=source))
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", ["a source of equal samples", "no noise", "nearly equal samples"])
+def test_the_last_sweep_is_not_above_the_last_iteration_where_noise_is_next_to_nothing(kind, seed):
+    rng = np.random.default_rng(seed)
+    X, source = rng.normal(size=(60, 6)), np.repeat([0, 1, 2], 20)
+    if kind == "a source of equal samples":
+        X[source == 0] = X[0]
+    elif kind == "no noise":
+        X = rng.dirichlet(np.full(6, 0.3), 60) @ X[:6]
+    else:
+        X = 100.0 * X[0] + 1e-3 * np.eye(60, 6)
+    model = fitted(X, source, n_components=6, alpha=20.0, inference="map", random_state=seed)
+    last = model.history_[-1].objective
+    assert model.objective_ <= last + 1e-5 * max(abs(last), X.size)
+
+
 @pytest.mark.parametrize(("inference", "rise"), [("map", 0.0), ("evidence", 1e-2)])
 def test_of_several_starts_the_lowest_objective_is_kept(inference, rise):
     gains = []

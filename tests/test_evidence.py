@@ -118,7 +118,7 @@ def test_with_faces_fixed_neither_w_step_nor_noise_step_nor_h_step_raises_J(rng,
     faces = [np.flatnonzero(h > 1e-6) for h in Ht]
     stats = passed(X, source, W, sigma2, Evidence((excess, excess)))
     V = minimise(Quadratic.of(stats, sigma2), lam, W)
-    levels = Noise("source", 2, 1e-12).levels(stats.map(lambda s: s.summary(V)), 6)
+    levels = Noise("source", 2, 1e-12).levels(stats.map(lambda s: s.summary(V)), V)
 
     def J(W, sigma2, Ht):
         return with_faces_fixed(X, source, W, sigma2, Ht, excess) + lam * np.abs(W).sum()

@@ -218,9 +218,9 @@ def begin(
     """
     amidst = origin_of(W, dtype)
     hard: PerSource[Statistics] = engine.ask(partial(nearest, origin=amidst), W)
-    noise = Noise.for_data(config.noise, n_sources, hard, dtype)
+    noise = Noise.for_data(config.noise, n_sources, hard, amidst, dtype)
     if sigma2 is None:
-        sigma2 = noise.levels(hard.map(lambda s: s.summary(W, amidst)), len(W))
+        sigma2 = noise.levels(hard.map(lambda s: s.summary(W, amidst)), W)
     n = round(sum(s.n for s in hard.values()))
     evidence = None if excess is None else Evidence.of(excess, n, config.n_components)
     # One column of W may be far out; the mean of the samples is not.
@@ -250,7 +250,7 @@ def descend(
     engine = Metered(engine)
     solver = load("solvers", config.solver)
     w_step = _w_step_at_the_centre if solver.GATHERS else _w_step_over_the_nodes
-    noise = Noise(config.noise, n_sources, state.floor)
+    noise = Noise(config.noise, n_sources, state.floor, float(np.finfo(dtype).eps))
     origin, evidence = state.origin, state.evidence
     near_zero = noise.is_near_zero(origin, dtype)
     h_step = partial(
@@ -264,13 +264,13 @@ def descend(
         while True:
             replies = engine.ask(partial(h_step, sigma2=state.sigma2, warm=warm), point)
             found = w_step(point, replies, state.sigma2, origin, engine, solver, config)
-            levels = noise.levels(found.summaries, len(point))
+            levels = noise.levels(found.summaries, found.step.W)
             now = objective(found.summaries, found.step.W, levels, config.lam)
             passes += 1
             if evidence is None:
                 break
             # What may be rounding tells no direction.
-            behind = path if noise.can_be_told(found.summaries, len(point)) else Path()
+            behind = path if noise.can_be_told(found.summaries, found.step.W) else Path()
             onward = behind.to(point, found.step.W, found.A, origin, config.lam)
             if path.leads_to(onward, found.A):
                 path = onward

@@ -759,16 +759,16 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
     def _estimate_noise(self, data: Dataset, sigma2: NDArray[np.float64]) -> NDArray[np.float64]:
         """Fill in what is NaN in sigma2: the objective minimised over it and the memberships, W fixed."""
         W = self.components_.T.astype(float)
-        m, origin, unknown = len(W), origin_of(W, data.dtype), np.isnan(sigma2)
+        origin, unknown = origin_of(W, data.dtype), np.isnan(sigma2)
         step = partial(sweep, prior=self._prior, evidence=self._evidence(data), origin=origin, gather=False)
         with self._engine(data) as engine:
             hard = engine.ask(partial(nearest, origin=origin), W)
-            noise = Noise.for_data("source", data.n_sources, hard, data.dtype)
-            levels = noise.levels(hard.map(lambda s: s.summary(W, origin)), m)
+            noise = Noise.for_data("source", data.n_sources, hard, origin, data.dtype)
+            levels = noise.levels(hard.map(lambda s: s.summary(W, origin)), W)
             sigma2 = np.where(unknown, levels, sigma2)
             for _ in range(100):
                 before = sigma2
-                levels = noise.levels(engine.ask(partial(step, sigma2=sigma2), W), m)
+                levels = noise.levels(engine.ask(partial(step, sigma2=sigma2), W), W)
                 sigma2 = np.where(unknown, levels, sigma2)
                 if (abs(sigma2 - before) <= 1e-6 * before).all():
                     break

@@ -86,7 +86,7 @@ def update(
     h_step = partial(sweep, sigma2=sigma2[numbers], prior=config.prior, evidence=evidence, origin=origin, gather=True)
     stats = past.stats + of_all(engine.ask(h_step, W))
     W = minimise(Quadratic.of(stats, sigma2, origin), config.lam, W)
-    levels = Noise.for_data(config.noise, n_sources, stats, dtype).levels(at(W, stats), len(W))
+    levels = Noise.for_data(config.noise, n_sources, stats, origin, dtype).levels(at(W, stats), W)
     # A batch tells nothing of the noise of a source that is not in it.
     is_there = np.isin(np.arange(n_sources), numbers)
     sigma2 = np.where(is_there | (config.noise != "source"), levels, sigma2)

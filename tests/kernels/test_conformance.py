@@ -54,6 +54,17 @@ def test_a_prior_much_stronger_than_the_data_is_solved_to_tolerance(kernel, dtyp
     assert (problem.residual(Ht) * problem.scale).max() <= KKT[dtype] * problem.a.max()
 
 
+@pytest.mark.parametrize("prior", [1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize("r", [2, 7])
+def test_a_prior_much_weaker_than_the_data_still_decides_what_they_do_not(kernel, r, prior, rng):
+    # At noise levels next to nothing the weights of the logarithms are tiny, and so is all that they may be off by.
+    problem = h_problem(rng, r, 50, prior=prior)
+    Ht = kernel.solve_h(problem.Q, problem.Bt, problem.a)
+    pull = (Ht @ problem.Q - problem.Bt) * Ht - problem.a  # is -nu h at the minimum
+    nu = -pull.sum(axis=1, keepdims=True)
+    assert (np.abs(pull + nu * Ht) <= 1e-2 * problem.a).all()
+
+
 @given(data=st.data())
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 @pytest.mark.parametrize("name", names("kernels"))

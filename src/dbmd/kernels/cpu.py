@@ -58,14 +58,13 @@ def solve_h(
     array of shape (n, r)
         Rows inside the simplex, of the type of Bt.
     """
-    scale, floor, tol = tolerances(Q)
+    scale, weights, tol = tolerances(Q, a)
     if out is None:
         out = np.empty(Bt.shape, Bt.dtype)
     # Contiguous and writeable, whatever came: anything else would be compiled for again.
     Q = np.require(Q / scale, np.float64, ["C", "W"])
     Bt = np.require(Bt, Bt.dtype, ["C", "W"])
     Ht0 = None if Ht0 is None else np.require(Ht0, Bt.dtype, ["C", "W"])
-    weights = np.maximum(a / scale, floor)
 
     def interior(Bt: NDArray[Any], Ht0: NDArray[Any] | None, out: NDArray[Any]) -> None:
         _solve(Q, Bt, weights, out if Ht0 is None else Ht0, Ht0 is not None, out, 1.0 / scale, tol)

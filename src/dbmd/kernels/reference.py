@@ -61,10 +61,10 @@ def solve_h(
     array of shape (n, r)
         Rows inside the simplex, of the type of Bt.
     """
-    scale, floor, tol = tolerances(Q)
+    scale, weights, tol = tolerances(Q, a)
     Q, dtype = Q / scale, Bt.dtype
     Bt = Bt.astype(np.float64) / scale
-    a = np.maximum(a / scale, floor)
+    a = weights
     H, Z = _centre(Q, Bt, a) if Ht0 is None else _near(Q, Bt, a, Ht0.astype(np.float64))
     allowed = tol * np.maximum(1.0, np.ptp(Bt, axis=1))
 

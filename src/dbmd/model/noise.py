@@ -9,6 +9,8 @@ import numpy as np
 
 from dbmd.model.statistics import Float, PerSource, Statistics, Summary, middle
 
+EPS = float(np.finfo(np.float64).eps)  # of the sums, whatever the type of the data
+
 
 @dataclass(frozen=True)
 class Noise:
@@ -16,7 +18,8 @@ class Noise:
 
     The prior of sigma_c^2 is flat above a floor, so the noise step is the clipped mean square: the exact minimiser
     of the objective on [floor, inf). The floor is relative to the mean square of the data about their mean, hence
-    free of scale and offset; below it a residual cannot be told from rounding.
+    free of scale and offset; below it a residual cannot be told from rounding. Where W is much larger than the data,
+    it is rounded by more, and the floor is higher.
 
     Attributes
     ----------
@@ -25,12 +28,15 @@ class Noise:
     n_sources : int
         Number of sources.
     floor : float
-        The least level.
+        The least level, as the data tell it.
+    eps : float
+        Relative rounding of the type of the data, which W is kept in.
     """
 
     kind: Literal["source", "shared"] | float
     n_sources: int
     floor: float
+    eps: float = EPS
 
     @classmethod
     def for_data(
@@ -38,14 +44,32 @@ class Noise:
         kind: Literal["source", "shared"] | float,
         n_sources: int,
         stats: PerSource[Statistics],
+        origin: Float,
         dtype: np.dtype[Any],
     ) -> Noise:
-        """Choose the floor by the mean square of the entries of X about their mean and by their type."""
+        """Choose the floor by the mean square of the entries of X, about their mean and about zero, and by their type.
+
+        Parameters
+        ----------
+        kind : "source", "shared" or float
+            A level for each source, one for all, or a fixed sigma^2.
+        n_sources : int
+            Number of sources.
+        stats : PerSource[Statistics]
+            Of all samples, about an origin.
+        origin : array of shape (m,)
+            The origin.
+        dtype : dtype
+            Of the data.
+        """
         mean, n = middle(stats), sum(s.n for s in stats.values())
         square = sum(s.sq_norm for s in stats.values())
         # What the difference lacks to be positive is rounding.
         mean_square = max(square - n * float(mean @ mean), 1e-12 * square) / (n * len(mean))
-        return cls(kind, n_sources, least_level(dtype) * (mean_square or 1.0))
+        eps = float(np.finfo(dtype).eps)
+        # Far from zero, the numbers themselves are rounded by more than their differences tell.
+        rounding = eps**2 * float(np.mean(np.square(origin + mean)))
+        return cls(kind, n_sources, max(least_level(dtype) * mean_square, rounding) or least_level(dtype), eps)
 
     def is_near_zero(self, origin: Float, dtype: np.dtype[Any]) -> bool:
         """Say whether samples lose nothing by being summed up about zero instead of about an origin amidst them.
@@ -56,19 +80,27 @@ class Noise:
         largest = 1.0 if dtype == np.float32 else 1e4
         return bool(origin @ origin <= largest * len(origin) * self.floor / least_level(dtype))
 
-    def can_be_told(self, per_source: PerSource[Summary], m: int) -> bool:
+    def can_be_told(self, per_source: PerSource[Summary], W: Float) -> bool:
         """Say whether the mean square of all residuals is above the floor, and not perhaps rounding."""
-        return self._pooled(per_source, m) > self.floor
+        return self._pooled(per_source, len(W)) > self._floor_at(W)
 
-    def levels(self, per_source: PerSource[Summary], m: int) -> Float:
+    def levels(self, per_source: PerSource[Summary], W: Float) -> Float:
         """Return sigma^2, shape (n_sources,): ||X_c - W H_c||^2 / (m n_c), with the consensus W (errata 3)."""
+        m = len(W)
         if not isinstance(self.kind, str):
             return np.full(self.n_sources, float(self.kind))
         sigma2 = np.full(self.n_sources, self._pooled(per_source, m))  # a source without samples gets the pooled level
         if self.kind == "source":
             for c, s in per_source.items():
                 sigma2[c] = s.squares / (m * s.n)
-        return np.maximum(sigma2, self.floor)
+        return np.maximum(sigma2, self._floor_at(W))
+
+    def _floor_at(self, W: Float) -> float:
+        """Return the least level that can be told from rounding with W, shape (m, r)."""
+        as_kept = self.eps**2 * float(np.square(W).mean(axis=0).max())
+        # Squares of residuals, and the gradients of memberships, are differences of numbers of this size.
+        simplex = float(np.square(W - W.mean(axis=1, keepdims=True)).mean(axis=0).max())
+        return max(self.floor, as_kept, 100.0 * EPS * simplex)
 
     def _pooled(self, per_source: PerSource[Summary], m: int) -> float:
         return sum(s.squares for s in per_source.values()) / (m * sum(s.n for s in per_source.values()))
