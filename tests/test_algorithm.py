@@ -20,6 +20,7 @@ from dbmd.config import Config
 from dbmd.data import block, partition
 from dbmd.dataset import in_memory
 from dbmd.engines.local import Engine
+from dbmd.errors import DataError
 from dbmd.model import reduce, start
 from dbmd.model.lasso import minimise
 from dbmd.model.low_rank import LowRank
@@ -415,6 +416,37 @@ def test_of_several_starts_the_labels_are_those_of_the_one_that_is_kept():
     for seed in range(6):
         model = fitted(X, source, n_components=4, init="random", n_init=3, random_state=seed, max_iter=5)
         assert_array_equal(model.labels_, model.predict(X, source=source))
+
+
+RANGE = {np.float32: (-48, 48), np.float64: (-480, 480)}  # powers of two
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("dtype", RANGE)
+@pytest.mark.parametrize("inference", ["evidence", "map"])
+def test_numbers_of_any_magnitude_that_is_accepted_give_the_same_model(inference, dtype, form):
+    X = mixture(0, n=80)[0].astype(dtype)
+    once = fitted(form(X), n_components=3, inference=inference)
+    for power in RANGE[dtype]:
+        scaled = fitted(form(np.ldexp(X, power)), n_components=3, inference=inference)
+        assert_allclose(np.ldexp(scaled.components_, -power), once.components_, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("init", ["k-means++", "k-means||", "random"])
+@pytest.mark.parametrize("dtype", RANGE)
+@pytest.mark.parametrize(("way", "what"), [(0, "small"), (1, "large")])
+def test_numbers_too_small_or_too_large_for_their_type_are_refused(way, what, dtype, init):
+    X = np.ldexp(mixture(0, n=40)[0].astype(dtype), RANGE[dtype][way] * 4 // 3)
+    with pytest.raises(DataError, match=f"too {what} for {np.dtype(dtype).name}.*Got .*e.*Multiply all by a constant"):
+        fitted(X, n_components=3, init=init)
+
+
+def test_samples_too_large_for_the_model_are_refused(rng):
+    X = rng.normal(size=(50, 4)).astype(np.float32)
+    model = fitted(100.0 * X, n_components=2)
+    for use in (model.transform, model.partial_fit):
+        with pytest.raises(DataError, match="too large for float32"):
+            use(np.ldexp(X, 125))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -958,10 +990,10 @@ def start_of_wide_samples(X, source, n_nodes=2, n_threads=1, **parameters):
     ):
         patch.setattr(start, "SAMPLE", 600)
         patch.setenv("DBMD_NUM_THREADS", str(n_threads))
-        sample = start.draw_sample(engine.ask, 3, 0)
+        sample = start.draw_sample(engine.ask, engine.ask(start.moments), 3, 0)
         assert sample.is_worth_a_peak_fit
         assert isinstance(start.k_means(sample, 3, 0)[1], LowRank)
-        return find_start(0, None, engine=engine, config=config, n_sources=3, dtype=X.dtype)
+        return find_start(0, engine.ask(start.moments), None, engine=engine, config=config, n_sources=3, dtype=X.dtype)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -35,6 +35,7 @@ from dbmd.engines import Metered, Traffic
 from dbmd.engines._at_node import one_blas_thread
 from dbmd.engines.local import Engine as LocalEngine
 from dbmd.engines.local import available_threads
+from dbmd.model.draw import Moments, check_magnitude, moments
 from dbmd.model.evidence import Evidence, noise_excess
 from dbmd.model.low_rank import LowRank
 from dbmd.model.memory import Memory
@@ -117,6 +118,10 @@ def fit(
             excess = np.array(resume.evidence.excess)
         elif config.effective_features is not None:
             excess = np.full(n_sources, n_features / config.effective_features)
+    known: PerSource[Moments] = PerSource()
+    if resume is None or attempts > 1:
+        known = engine.ask(moments)
+        check_magnitude(known, dtype)
     best: State | None = None
     for attempt in range(resume.attempt if resume else 0, attempts):
         if resume is not None and attempt == resume.attempt:
@@ -128,9 +133,9 @@ def fit(
             elif given is not None:
                 state = begin(given, excess=excess, **setting)
             else:
-                state = find_start(own_seed, excess, **setting)
+                state = find_start(own_seed, known, excess, **setting)
             if config.inference == "evidence":
-                evidence = state.evidence or find_evidence(state, engine, config.n_components, own_seed)
+                evidence = state.evidence or find_evidence(state, engine, known, config.n_components, own_seed)
                 state, excess = replace(state, evidence=evidence), np.array(evidence.excess)
             state = replace(state, attempt=attempt, best=best)
         with one_blas_thread():  # matrices of the size of W are small: threads would mostly wait for each other
@@ -153,6 +158,7 @@ def fit(
 
 def find_start(
     seed: int,
+    known: PerSource[Moments],
     excess: Float | None,
     *,
     engine: Any,
@@ -170,7 +176,7 @@ def find_start(
     if config.init != "k-means++":
         W = STARTS[str(config.init)](engine.ask, config.n_components, seed)
         return begin(W, excess=excess, **setting)
-    sample = draw_sample(engine.ask, config.n_components, seed)
+    sample = draw_sample(engine.ask, known, config.n_components, seed)
     with ThreadPoolExecutor(available_threads()) as pool:
         clusters = k_means(sample, config.n_components, seed, pool.map)
         if config.inference == "evidence" and excess is None:
@@ -228,9 +234,9 @@ def begin(
     return State(W, sigma2, mean.astype(dtype).astype(np.float64), noise.floor, evidence)
 
 
-def find_evidence(state: State, engine: Any, r: int, seed: int) -> Evidence:
+def find_evidence(state: State, engine: Any, known: PerSource[Moments], r: int, seed: int) -> Evidence:
     """Return how to integrate r memberships out, as a sample tells it at the noise levels of a state."""
-    sample = draw_sample(engine.ask, r, seed)
+    sample = draw_sample(engine.ask, known, r, seed)
     with one_blas_thread():
         weights = sample.weights / state.sigma2[sample.source]
         excess = noise_excess(sample.Xt, weights, sample.source, len(state.sigma2), r)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dbmd.data.block import Chunk
+from dbmd.errors import DataError
 from dbmd.model.evidence import Evidence
 from dbmd.model.node import Node, continues
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, statistics
@@ -81,9 +82,15 @@ class HStep:
 
     def memberships(self, chunk: Chunk, Ht0: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return Ht, shape (rows, r): for each sample the minimiser of the objective given W and sigma."""
-        Bt = chunk.Xt @ self.W_centred
-        if self.offset is not None:
-            Bt -= self.offset
+        with np.errstate(over="ignore", invalid="ignore"):
+            Bt = chunk.Xt @ self.W_centred
+            if self.offset is not None:
+                Bt -= self.offset
+            if not np.isfinite(Bt.sum()):
+                raise DataError(
+                    f"A sample is too large for {Bt.dtype}: its products with the components leave the range of the "
+                    "type. Take the data in the units that the model was fitted in."
+                )
         a = self.sigma2[chunk.source] * self.prior
         return self.kernel.solve_h(self.Q, Bt, a, Ht0)
 

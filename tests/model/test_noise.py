@@ -18,7 +18,7 @@ def summaries(*squares_and_n):
 
 
 def data(mean_square, n=6, offset=0.0):
-    """Return the statistics of samples whose entries have this mean square about the offset, their mean; and an origin."""
+    """Return statistics of samples whose entries have this mean square about the offset, their mean; and the origin."""
     Xt = offset + np.sqrt(mean_square) * np.tile(np.where(np.arange(n) % 4 < 2, 1.0, -1.0)[:, None], M)
     Xt -= Xt.mean(axis=0) - offset
     Xt = offset + (Xt - offset) * np.sqrt(mean_square / np.maximum(((Xt - offset) ** 2).mean(), 1e-300))

@@ -15,7 +15,7 @@ from clusters import DATA, clusters, clusters_of_two_sources, engine, squared_di
 from dbmd.data import block, partition
 from dbmd.engines.local import Engine
 from dbmd.model import start as starts
-from dbmd.model.draw import Share
+from dbmd.model.draw import Share, moments
 from dbmd.model.low_rank import LowRank
 from dbmd.model.measure import draw_by_distance
 from dbmd.model.node import Node
@@ -29,6 +29,11 @@ from dbmd.model.start import (
     refine,
 )
 from strategies import cuts, generators, statistics_of
+
+
+def drawn(engine, seed):
+    return draw_sample(engine.ask, engine.ask(moments), 4, seed)
+
 
 STARTS = {"k-means++": k_means_of_a_sample, "k-means||": k_means_parallel, "random": random_samples}
 WIDE = 80  # features, so many that four clusters are looked for in fewer dimensions
@@ -121,7 +126,7 @@ def test_one_seed_gives_one_start_of_wide_samples_however_they_are_cut_stored_or
     expected = k_means_of_a_sample(engine(Xt, labels).ask, 4, seed=5)
     data = DATA[kind](Xt)
     for n_nodes in (1, 3):
-        sample = draw_sample(engine(data, labels, n_nodes).ask, 4, seed=5)
+        sample = drawn(engine(data, labels, n_nodes), seed=5)
         with ThreadPoolExecutor(n_nodes) as pool:
             W, seen, _ = k_means(sample, 4, 5, pool.map)
         assert isinstance(seen, LowRank)
@@ -288,11 +293,11 @@ def test_most_of_the_samples_are_all_of_them(rng, monkeypatch):
     monkeypatch.setattr(starts, "SAMPLE", 60)
     monkeypatch.setattr(starts, "SAMPLE_EACH", 1)
     Xt = rng.normal(size=(119, 3))
-    sample = draw_sample(engine(Xt, 0, 2).ask, 4, seed=0)
+    sample = drawn(engine(Xt, 0, 2), seed=0)
     assert sample.n_of_all == len(sample.Xt)
     assert_array_equal(sample.Xt, Xt)
     assert_array_equal(sample.weights, 1.0)
-    more = draw_sample(engine(np.tile(Xt, (2, 1)), 0, 2).ask, 4, seed=0)
+    more = drawn(engine(np.tile(Xt, (2, 1)), 0, 2), seed=0)
     assert more.n_of_all == 2 * len(Xt) > len(more.Xt)
 
 
@@ -302,7 +307,7 @@ def test_wide_samples_are_fewer_and_not_worth_a_fit_of_the_peak_but_zeros_do_not
     monkeypatch.setattr(starts, "SAMPLE_NUMBERS", 8000)
     monkeypatch.setattr(starts, "SAMPLE_EACH", 1)
     Xt = rng.normal(size=(2000, 100)) * (rng.random((2000, 100)) < 0.1)
-    sample = draw_sample(engine(form(Xt), 0, 2).ask, 4, seed=0)
+    sample = drawn(engine(form(Xt), 0, 2), seed=0)
     expected = 80 if form is np.asarray else 400
     assert abs(sample.Xt.shape[0] - expected) < 5.0 * np.sqrt(expected)
     assert sample.is_worth_a_peak_fit == (form is sparse.csr_array)
@@ -313,7 +318,7 @@ def test_samples_of_every_source_are_drawn_however_far_noise_spreads_another(rng
     monkeypatch.setattr(starts, "SAMPLE_EACH", 1)
     labels = np.arange(4000) % 2
     Xt = rng.normal(size=(4000, 3)) * np.where(labels, 100.0, 1.0)[:, None]
-    sample = draw_sample(engine(Xt, labels, 3).ask, 4, seed=0)
+    sample = drawn(engine(Xt, labels, 3), seed=0)
     assert_allclose(np.bincount(sample.source), 200, atol=60)
 
 

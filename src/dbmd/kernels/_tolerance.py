@@ -20,7 +20,7 @@ ROUNDING = 1e-15  # no error is known better than that
 
 
 def tolerances(Q: NDArray[Any], a: NDArray[Any]) -> tuple[float, NDArray[np.float64], float]:
-    """Return (scale, weights, tol) of the H-step for W'W = Q, shape (r, r), and weights a of the logarithms, shape (r,).
+    """Return (scale, weights, tol) of the H-step for W'W = Q, shape (r, r), and logarithms with weights a, shape (r,).
 
     scale
         Of the problem: the largest diagonal entry of Q. The solvers work on Q / scale.

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dbmd.errors import DataError
 from dbmd.model.node import Node
 from dbmd.model.statistics import Float, PerSource, squared_norms
 
@@ -112,16 +113,23 @@ class Moments:
         Sum of ||x||^2.
     stored : int
         Numbers that are stored for them: of sparse ones, those that are not zero.
+    largest : float
+        The largest absolute value.
     """
 
     n: int
     total: Float
     squares: float
     stored: int
+    largest: float
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(
-            self.n + other.n, self.total + other.total, self.squares + other.squares, self.stored + other.stored
+            self.n + other.n,
+            self.total + other.total,
+            self.squares + other.squares,
+            self.stored + other.stored,
+            max(self.largest, other.largest),
         )
 
     def spread(self, about: Float) -> float:
@@ -134,11 +142,28 @@ def moments(node: Node) -> tuple[Node, PerSource[Moments]]:
     """Node: send the moments of each source."""
     found: PerSource[Moments] = PerSource()
     for chunk in node.block.chunks():
-        total = np.asarray(chunk.Xt.sum(axis=0, dtype=np.float64)).ravel()
-        squares = float(squared_norms(chunk.Xt).sum(dtype=np.float64))
-        stored = chunk.Xt.nnz if sparse.issparse(chunk.Xt) else chunk.Xt.size
-        found += PerSource({chunk.source: Moments(chunk.Xt.shape[0], total, squares, int(stored))})
+        values = chunk.Xt.data if sparse.issparse(chunk.Xt) else chunk.Xt
+        largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+        with np.errstate(over="ignore", under="ignore"):  # the largest value tells
+            total = np.asarray(chunk.Xt.sum(axis=0, dtype=np.float64)).ravel()
+            squares = float(squared_norms(chunk.Xt).sum(dtype=np.float64))
+        found += PerSource({chunk.source: Moments(chunk.Xt.shape[0], total, squares, int(values.size), largest)})
     return node, found
+
+
+def check_magnitude(known: PerSource[Moments], dtype: np.dtype[Any]) -> None:
+    """Raise a DataError if the squares of the numbers leave the range of a type, or come near to its ends."""
+    largest = max(each.largest for each in known.values())
+    limits = np.finfo(dtype)
+    least, most = np.sqrt(float(limits.tiny) / float(limits.eps)), np.sqrt(float(limits.max) * float(limits.eps))
+    if not largest or least <= largest <= most:
+        return
+    what = "small" if largest < least else "large"
+    wider = " or fit them as float64" if dtype == np.float32 else ""
+    raise DataError(
+        f"The numbers of the data are too {what} for {dtype.name}: the largest absolute value must be 0 or between "
+        f"{least:.0e} and {most:.0e}. Got {largest:.1e}. Multiply all by a constant{wider}."
+    )
 
 
 @dataclass(frozen=True)

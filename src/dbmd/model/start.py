@@ -87,12 +87,11 @@ class Clusters(NamedTuple):
     weights: Float
 
 
-def draw_sample(ask: Callable[..., Any], r: int, seed: int) -> Sample:
+def draw_sample(ask: Callable[..., Any], known: PerSource[Moments], r: int, seed: int) -> Sample:
     """Return about 20,000 samples or 1 %; fewer if they have more than 8 million numbers, but 50 for each component.
 
-    Two light passes: one for the moments, by which the other draws. Only what is drawn travels.
+    A light pass, which draws by the moments of the data. Only what is drawn travels.
     """
-    known: PerSource[Moments] = ask(moments)
     n, stored = sum(each.n for each in known.values()), sum(each.stored for each in known.values())
     most = SAMPLE_NUMBERS * n / max(stored, 1)
     share = max(min(max(SAMPLE, SAMPLE_SHARE * n), most), SAMPLE_EACH * r) / n
@@ -104,7 +103,7 @@ def draw_sample(ask: Callable[..., Any], r: int, seed: int) -> Sample:
 
 def k_means_of_a_sample(ask: Callable[..., Any], r: int, seed: int) -> Float:
     """Return W, shape (m, r), by k-means++ and k-means on some samples."""
-    return k_means(draw_sample(ask, r, seed), r, seed).W
+    return k_means(draw_sample(ask, ask(moments), r, seed), r, seed).W
 
 
 def k_means(sample: Sample, r: int, seed: int, spread: Spread = map) -> Clusters:
