@@ -6,7 +6,7 @@ from dask_cluster import make_client
 from spark_session import make_session
 
 # The same examples in every run; a compiled kernel may take its time on the first one.
-settings.register_profile("dbmd", deadline=None, derandomize=True, max_examples=40, print_blob=True)
+settings.register_profile("dbmd", deadline=None, derandomize=True, max_examples=25, print_blob=True)
 settings.load_profile("dbmd")
 
 CLUSTERS = ("spark", "dask")  # marks of tests that share one cluster for each process

@@ -73,15 +73,11 @@ def model(data):
 
 # -- scikit-learn's own checks -------------------------------------------------------------------------------------
 
+# They ask for manners, which solvers, starts and noise do not change; what these do is tested elsewhere.
 CONFIGURATIONS = [
     DBMD(),
-    *(DBMD(n_components=3, solver=solver, max_iter=30) for solver in ("exact", "agd", "admm", "cease")),
-    DBMD(noise="shared", max_iter=30),
-    DBMD(noise=1.0, max_iter=30),
-    DBMD(inference="map", alpha=2, max_iter=30),
-    DBMD(lam=0.1, max_iter=30),
-    DBMD(init="random", max_iter=30),
-    DBMD(n_init=2, max_iter=30),
+    DBMD(n_components=3, solver="cease", init="random", n_init=2, max_iter=5),
+    DBMD(inference="map", alpha=2, noise="shared", max_iter=30),
 ]
 
 
