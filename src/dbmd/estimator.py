@@ -293,7 +293,8 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         if isinstance(config.init, str) and np.ndim(config.alpha) == 0:
             # Components that are no sample's largest go behind the others, so that the labels in use are consecutive.
             counts, sizes = result.profile.counts.sum(axis=0), result.profile.sizes.sum(axis=0)
-            order = np.lexsort((-sizes, counts == 0))
+            # Components that coincide have sizes that differ by rounding, which the number of nodes changes.
+            order = np.lexsort((-np.round(sizes / n, 9), counts == 0))
         before = sum(record.seconds for record in resume.history) if resume is not None else 0.0
         self.n_features_in_ = m
         if data.feature_names is not None:

@@ -59,7 +59,7 @@ def solve(
     *,
     gamma: float | None = None,
     tol: float = 1e-10,
-    max_rounds: int = 1000,
+    max_rounds: int = 300,
     on_round: OnRound = nobody,
 ) -> WStep:
     """Return the minimiser of (P) by averaging solutions of gradient-enhanced local problems.
@@ -80,7 +80,7 @@ def solve(
     tol : float
         Stop when W changes less than this, relatively.
     max_rounds : int
-        Stop after so many rounds.
+        Stop after so many rounds: several times what data need on which it works, and no more where it crawls.
     on_round : callable
         Called with the W after each round.
 
