@@ -963,7 +963,7 @@ def test_from_a_sample_float32_ends_where_float64_does(form, offset, monkeypatch
     one, other = (fitted(form(X.astype(dtype)), n_components=3, tol=1e-4) for dtype in (np.float32, np.float64))
     assert one.n_iter_ <= 15
     # Rounding puts a few samples on other faces.
-    assert_allclose(one.objective_, other.objective_, atol=5e-4 * X.size)
+    assert_allclose(one.objective_, other.objective_, atol=1e-3 * X.size)
     assert difference(one.components_ - offset, other.components_ - offset) < 0.02
 
 

@@ -32,7 +32,6 @@ import numpy as np
 from dbmd.config import Config
 from dbmd.data.partition import partition
 from dbmd.engines import Metered, Traffic
-from dbmd.engines._at_node import one_blas_thread
 from dbmd.engines.local import Engine as LocalEngine
 from dbmd.engines.local import available_threads
 from dbmd.model.draw import Moments, check_magnitude, moments
@@ -58,12 +57,15 @@ from dbmd.registry import load
 from dbmd.result import Iteration, Result, State
 from dbmd.solvers import WStep
 from dbmd.sweep import Survey, origin_of, summarise, survey, sweep
+from dbmd.threads import one_blas_thread
 
 OnIteration = Callable[[State], object]
 STARTS = {"k-means++": k_means_of_a_sample, "k-means||": k_means_parallel, "random": random_samples}
 # Every so many sweeps start from nothing but W: a fit that is resumed there cannot be told from one that ran through.
 FRESH = 10
-SAMPLE_NODES = 8  # of a sample at the centre; not by the machine, whose threads must not change the sums
+# A sample at the centre has as many nodes, one for so many samples; not by the machine, whose threads must not change
+# the sums.
+SAMPLE_NODES, SAMPLES_AT_A_NODE = 8, 1000
 SAMPLE_TOL = 0.1  # tolerance of the fit of a sample, relative to that of all: an iteration there costs next to nothing
 
 
@@ -202,7 +204,8 @@ def find_start(
 def _at_the_centre(sample: Sample, Xt: Any, dtype: np.dtype[Any]) -> list[Node]:
     """Return nodes of the samples, as they were clustered; by source, so that there are few chunks, however many."""
     order = np.argsort(sample.source, kind="stable")
-    nodes = partition(Xt[order], sample.source[order], SAMPLE_NODES, dtype)
+    n_nodes = min(SAMPLE_NODES, 1 + len(order) // SAMPLES_AT_A_NODE)
+    nodes = partition(Xt[order], sample.source[order], n_nodes, dtype)
     weights = np.split(sample.weights[order], [node.block.first_row for node in nodes[1:]])
     return [replace(node, weights=own) for node, own in zip(nodes, weights, strict=True)]
 

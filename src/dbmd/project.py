@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from dbmd.data.block import Block, Samples, Window, consecutive_rows
 from dbmd.data.finite import not_finite
@@ -21,6 +20,7 @@ from dbmd.data.vectors import to_rows
 from dbmd.errors import DataError
 from dbmd.model.statistics import Float
 from dbmd.sweep import HStep, origin_of
+from dbmd.threads import one_blas_thread
 
 ROWS = 65536  # of a piece at most
 
@@ -60,7 +60,7 @@ def project(
         return window, Ht
 
     waiting: deque[Future[tuple[Window, NDArray[Any]]]] = deque()
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_threads, "dbmd") as pool:
+    with one_blas_thread(), ThreadPoolExecutor(n_threads, "dbmd") as pool:
         for window in block.windows():
             for piece in _pieces(window):
                 waiting.append(pool.submit(solve, piece))
@@ -131,7 +131,7 @@ class Projector:
         taken = block.without(origin_of(self.W, block.dtype))
         h_step = HStep.at(self.W, self.prior, self.sigma2, block.dtype, taken)
         # There is a worker for each core already.
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             for chunk in block.chunks(taken):
                 Ht[chunk.rows] = h_step.memberships(chunk)
         ends = np.arange(len(column) + 1, dtype=np.int32) * Ht.shape[1]

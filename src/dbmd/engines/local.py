@@ -10,7 +10,8 @@ from operator import add
 from types import TracebackType
 from typing import Any
 
-from dbmd.engines._at_node import one_blas_thread, run
+from dbmd.engines._at_node import run
+from dbmd.threads import one_blas_thread
 
 
 def available_threads() -> int:

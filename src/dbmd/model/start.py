@@ -14,7 +14,6 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from dbmd.model.draw import Chances, Draw, Moments, Share, draw_share, draw_uniform, moments
 from dbmd.model.lasso import minimise
@@ -23,6 +22,7 @@ from dbmd.model.measure import distances, draw_by_distance, measure, tally
 from dbmd.model.node import Node
 from dbmd.model.reduce import Spread, can_be_reduced, reduced
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, statistics
+from dbmd.threads import one_thread
 
 SAMPLE, SAMPLE_SHARE = 20_000, 0.01  # so many samples, or such a share if that is more, are fitted at the centre
 SAMPLE_NUMBERS = 8_000_000  # but no more than have so many numbers; zeros of sparse ones do not count
@@ -139,7 +139,7 @@ def k_means(sample: Sample, r: int, seed: int, spread: Spread = map) -> Clusters
         draw_by = weights * precision[source]
         return _cluster(seen, weights, r, seed, draw_by=draw_by, attempts=attempts, spread=spread), seen
 
-    with threadpool_limits(1):  # threads would add in another order each time
+    with one_thread():
         for _ in range(PRECISION_ROUNDS if len(precision) > 1 else 0):
             centres, seen = clustered(1)
             d2 = distances(seen, centres)[0] * sample.weights
@@ -238,11 +238,11 @@ def _cluster(
     weights, draw_by = weights / weights.mean(), draw_by / draw_by.mean()
 
     def begun(init: NDArray[Any]) -> Any:
-        with threadpool_limits(1):  # threads would add in another order each time
+        with one_thread():
             return KMeans(r, init=init, n_init=1).fit(Xt, sample_weight=weights)
 
     draws = np.random.RandomState(seed % 2**32)
-    with catch_warnings(), threadpool_limits(1):
+    with catch_warnings(), one_thread():
         simplefilter("ignore", ConvergenceWarning)  # fewer distinct samples than components: some centres are the same
         inits = [kmeans_plusplus(Xt, r, sample_weight=draw_by, random_state=draws)[0] for _ in range(attempts)]
         best = min(spread(begun, inits), key=lambda found: found.inertia_)
