@@ -179,7 +179,7 @@ def find_start(
         W = STARTS[str(config.init)](engine.ask, config.n_components, seed)
         return begin(W, excess=excess, **setting)
     sample = draw_sample(engine.ask, known, config.n_components, seed)
-    with ThreadPoolExecutor(available_threads()) as pool:
+    with ThreadPoolExecutor(available_threads()) as pool, one_blas_thread():
         clusters = k_means(sample, config.n_components, seed, pool.map)
         if config.inference == "evidence" and excess is None:
             excess = noise_excess(sample.Xt, clusters.weights, sample.source, n_sources, config.n_components, pool.map)
