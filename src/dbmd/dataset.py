@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from dbmd.data import partition
+from dbmd.data.address import shown
 from dbmd.data.block import float_type
 from dbmd.data.columns import Wanted, choose, choose_named, complete, computing_type
 from dbmd.data.cut import cut, ranges
@@ -302,7 +303,7 @@ def _open_files(
     recipe = complete(recipe, found, categories, where)
 
     about = {
-        "paths": [str(path) for path in paths],
+        "paths": [shown(path) for path in paths],
         "source": wanted.source,
         "label": wanted.label,
         "encode": {name: values.tolist() for name, values in recipe.encoded.items()},
@@ -408,7 +409,7 @@ def _placed(
         feature_names=stock.columns,
         classes=numbering.classes,
         about={
-            "paths": [str(name) for name in ([named] if isinstance(named, str | Path) else named)],
+            "paths": [shown(name) for name in ([named] if isinstance(named, str | Path) else named)],
             "source": wanted.source if isinstance(wanted.source, str) else None,
             "label": wanted.label,
             "encode": {},

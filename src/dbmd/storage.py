@@ -98,7 +98,8 @@ def _names(path: Path, folders: set[str]) -> Iterator[str]:
 
 def to_json(record: Mapping[str, Any]) -> bytes:
     """Return a record as JSON; numbers of NumPy become plain ones, what is not finite becomes null."""
-    return (json.dumps(plain(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    text = json.dumps(plain(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return text.encode("utf-8", "backslashreplace")  # bytes of file names that are no characters: \udcff is JSON
 
 
 def to_npz(arrays: Arrays) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import signal
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +13,10 @@ from typing import Any
 import click
 
 from dbmd.cli._options import in_options
+from dbmd.cli._talk import lines, say
+from dbmd.data.address import Secrets
 from dbmd.errors import EngineError
+from dbmd.text import printable
 
 # What a user can put right: wrong values, unreadable files, no space, no memory, a missing package, no cluster.
 EXPECTED = (ValueError, TypeError, OSError, MemoryError, ImportError, EngineError)
@@ -38,29 +42,37 @@ class FriendlyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; say in a sentence what went wrong."""
+        secrets = Secrets.of(ctx.meta.get(ARGUMENTS, ()))
         try:
             with _terminates():
                 return super().invoke(ctx)
         except (KeyboardInterrupt, Terminated) as stop:
             click.echo("\nStopped.", err=True)
             raise click.exceptions.Exit(128 + signal_of(stop)) from stop
-        except (click.exceptions.Exit, click.ClickException, click.Abort):
+        except (click.exceptions.Exit, click.Abort):
+            raise
+        except click.ClickException as error:
+            error.message = lines(secrets.removed(error.message))  # type: ignore[misc]  # it keeps its usage
             raise
         except EXPECTED as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # who reads the output has seen enough: click ends quietly
-            if ctx.find_root().meta.get("dbmd.debug"):
-                raise
-            raise Failure(_sentence(error)) from error
+            _show_trace(ctx, secrets)
+            raise Failure(printable(secrets.removed(_sentence(error)))) from error
         except Exception as error:
-            if ctx.find_root().meta.get("dbmd.debug"):
-                raise
-            kind = type(error).__name__
+            _show_trace(ctx, secrets)
+            what = printable(secrets.removed(f"{type(error).__name__}: {_sentence(error)}"))
             raise click.ClickException(
-                f"dbmd itself failed ({kind}: {_sentence(error)}). Run it again with --debug and report what it prints."
+                f"dbmd itself failed ({what}). Run it again with --debug and report what it prints."
             ) from error
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note the arguments: messages of others may repeat the addresses among them."""
+        ctx.meta[ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
 
+
+ARGUMENTS = "dbmd.arguments"
 DEBUG = "Show the full traceback of an error."
 
 
@@ -89,6 +101,13 @@ def _terminates() -> Iterator[None]:
 def _note_debug(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
         ctx.find_root().meta["dbmd.debug"] = True
+
+
+def _show_trace(ctx: click.Context, secrets: Secrets) -> None:
+    """Print the traceback of the error at hand and end, if that is asked for."""
+    if ctx.find_root().meta.get("dbmd.debug"):
+        say(secrets.removed(traceback.format_exc()).rstrip(), err=True)
+        raise click.exceptions.Exit(1)
 
 
 def _sentence(error: BaseException) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from dbmd.data.address import is_address, shown
 
 F = TypeVar("F", bound=Callable[..., Any])
 UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -28,6 +31,19 @@ def in_options(message: str) -> str:
     message = re.sub(r"The '(\w+)' parameter of DBMD", lambda found: option_name(found[1]), message)
     names = r"\b(n_components|random_state|n_nodes|solver_options|max_iter|n_init|tol)\b"
     return re.sub(names, lambda found: option_name(found[1]), message)
+
+
+class LocalPath(click.Path):
+    """A path on this machine."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(path_type=Path, **options)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path; what would be a folder called s3: is refused."""
+        if is_address(value):
+            self.fail(f"{shown(value)} is an address. Only data are read from one: name a path here.", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class Size(click.ParamType):  # type: ignore[type-arg]

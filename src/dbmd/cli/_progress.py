@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from dbmd.cli._talk import lines, say
 from dbmd.result import State
 
 SECONDS_BETWEEN_LINES = 2.0
@@ -88,9 +89,9 @@ class Progress:
     def say(self, text: str) -> None:
         """Print a line above the bar."""
         if self.bar is not None:
-            self.bar.write(text, file=sys.stderr)
+            self.bar.write(lines(text), file=sys.stderr)
         elif not self.quiet:
-            click.echo(text, err=True)
+            say(text, err=True)
 
     def __call__(self, state: State) -> None:
         """Show a state."""

@@ -10,6 +10,7 @@ import numpy as np
 from dbmd.cli._progress import duration
 from dbmd.metrics import agreement
 from dbmd.report.words import percent
+from dbmd.text import printable, quoted
 
 
 def summary(model: Any) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def in_words(found: dict[str, Any]) -> str:
             if source is None:
                 lines.append(f"  ... {len(shown) - 11} more")
             else:
-                lines.append(f"  {str(source['name'])[:24]:<24} {source['n']:>10,}   {source['noise']:.4g}")
+                lines.append(f"  {printable(source['name'])[:24]:<24} {source['n']:>10,}   {source['noise']:.4g}")
     else:
         lines.append(f"Noise (standard deviation): {found['sources'][0]['noise']:.4g}.")
     sizes = sorted((cluster["samples"] for cluster in found["clusters"]), reverse=True)
@@ -66,6 +67,7 @@ def in_words(found: dict[str, Any]) -> str:
             f"Against the labels: accuracy {scores['accuracy']:.3f}, adjusted Rand index {scores['ari']:.3f}, "
             f"normalised mutual information {scores['nmi']:.3f}."
         )
-    lines.append(f"\nThe model is in {found['model']}." + (f" Look at {found['report']}." if found["report"] else ""))
-    lines.append(f"Memberships of every row: dbmd transform {found['model']} DATA -o memberships.parquet")
+    page = f" Look at {printable(found['report'])}." if found["report"] else ""
+    lines.append(f"\nThe model is in {printable(found['model'])}.{page}")
+    lines.append(f"Memberships of every row: dbmd transform {quoted(found['model'])} DATA -o memberships.parquet")
     return "\n".join(lines)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+
+from dbmd.cli._options import LocalPath
+from dbmd.cli._talk import say
+from dbmd.text import printable, quoted
 
 NOISE_PUT_IN = {"lab A": 1.0, "lab B": 8.0, "lab C": 30.0}  # standard deviations; pixels go from 0 to 16
 SEED, STARTS = 0, 4
@@ -19,7 +22,7 @@ IMAGE = (8, 8)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=LocalPath(file_okay=False),
     default=Path("demo"),
     show_default=True,
     help="Folder for the data, the model and the report.",
@@ -71,13 +74,13 @@ def demo(output: Path, open_it: bool) -> None:
         "\nalone, and lets it count accordingly. (What ten components cannot express, about 2.7 here, counts as noise.)"
     )
 
-    command = f"dbmd fit {shlex.quote(str(path))} -k 10 --source source --label digit --n-init {STARTS} -o my-model"
+    command = f"dbmd fit {quoted(str(path))} -k 10 --source source --label digit --n-init {STARTS} -o my-model"
     model.fit_info_["command"] = command + " --image-shape 8x8"
     model.save(output / "model", overwrite=True)
     page = write(model, output / "report.html", image_shape=IMAGE, title="Handwritten digits from three sources")
     _draw(output / "demo.png", model, data, X, source, found, accuracy)
-    click.echo(f"\nLook at the report: {page}")
-    click.echo(f"The same from the data in a file: {command}")
+    say(f"\nLook at the report: {printable(page)}")
+    say(f"The same from the data in a file: {command}")
     if open_it:
         click.launch(page.resolve().as_uri())
 

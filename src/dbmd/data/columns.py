@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from dbmd.data.formats import Reader
 from dbmd.data.recipe import EACH_FILE, Recipe, sorted_names
 from dbmd.data.scan import Scan, check_categories
 from dbmd.errors import DataError
+from dbmd.text import quoted
 
 MOST_SOURCES = 10_000
 
@@ -178,10 +178,10 @@ def _check_numbers(readers: Sequence[Reader], kinds: Mapping[str, Any], chosen: 
     reader = next(reader for reader in readers if reader.columns[text[0]] is None)
     example = reader.not_a_number(text[0])
     what = f"column {text[0]!r} does not hold numbers" if len(text) == 1 else f"columns {_listed(text)} hold no numbers"
-    drops = " ".join(f"--drop {quote(name)}" for name in text[:5])
+    drops = " ".join(f"--drop {quoted(name)}" for name in text[:5])
     raise DataError(
         f"{reader.location}: {what}{f' ({example})' if example else ''}. Leave out what is no feature ({drops}), "
-        f"or one-hot code it (--encode {quote(text[0])})."
+        f"or one-hot code it (--encode {quoted(text[0])})."
     )
 
 

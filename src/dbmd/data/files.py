@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dbmd.data.address import shown
 from dbmd.data.formats import Reader, format_of, open_reader, suffixes
 from dbmd.data.location import Location, locate
 from dbmd.errors import DataError
@@ -16,10 +19,12 @@ def open_all(paths: Sequence[str | Path], **hints: Any) -> list[Reader]:
     locations: list[Location] = []
     for path in paths:
         found = locate(path)
-        if len(found) > 1 or str(found[0]) != str(path):  # a folder: what is in it that we do not know is left alone
+        if len(found) > 1 or str(found[0]) != shown(path):  # a folder: what is in it that we do not know is left alone
             known = [location for location in found if format_of(location) is not None]
             if not known:
-                raise DataError(f"{path}: the folder has no file that ends in one of {', '.join(sorted(suffixes()))}.")
+                raise DataError(
+                    f"{shown(path)}: the folder has no file that ends in one of {', '.join(sorted(suffixes()))}."
+                )
             found = known
         locations += found
     if not locations:
@@ -28,12 +33,24 @@ def open_all(paths: Sequence[str | Path], **hints: Any) -> list[Reader]:
     if len(set(files)) < len(files):
         twice = next(location for location, file in zip(locations, files, strict=True) if files.count(file) > 1)
         raise DataError(f"{twice}: is given twice.")
+    locations = _told_apart(locations)
     readers = [open_reader(location, **hints) for location in locations]
     if len({reader.sparse for reader in readers}) > 1:
         dense = next(reader for reader in readers if not reader.sparse)
         thin = next(reader for reader in readers if reader.sparse)
         raise DataError(f"{dense.location} is dense and {thin.location} is sparse: fit one kind at a time.")
     return readers
+
+
+def _told_apart(locations: Sequence[Location]) -> list[Location]:
+    """Return addresses that are shown alike, as only their queries differ, with numbers: files are told by name."""
+    apart: list[Location] = []
+    count: Counter[str] = Counter()
+    for location in locations:
+        count[location.shown] += 1
+        number = count[location.shown]
+        apart.append(location if number == 1 else replace(location, shown=f"{location.shown} ({number})"))
+    return apart
 
 
 def names_of_files(readers: Sequence[Reader]) -> dict[str, str]:

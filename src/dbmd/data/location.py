@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import fs
 
+from dbmd.data.address import Secrets, is_address, shown
 from dbmd.errors import DataError, first_line
 
 
@@ -24,22 +26,26 @@ class Location:
     filesystem : pyarrow.fs.FileSystem
         Where it is.
     path : str
-        Its path there.
+        Its path there, by which it is opened. It may hold secrets: of http, it is the whole address.
     shown : str
-        What to call it in messages.
+        What to call it in messages and records.
     constants : dict of str to str
         Columns that its folders stand for: ``year=2020/lab=b`` (hive partitions).
     """
 
-    filesystem: Any
-    path: str
+    filesystem: Any = field(repr=False)
+    path: str = field(repr=False)
     shown: str
     constants: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """The last part of the path."""
-        return self.path.rstrip("/").rsplit("/", 1)[-1]
+        path = self.path.rstrip("/")
+        last = path.rsplit("/", 1)[-1]
+        if self.local is None and last not in self.shown:
+            path = path.partition("?")[0]  # the query of an address, which is not shown
+        return path.rsplit("/", 1)[-1]
 
     @property
     def local(self) -> Path | None:
@@ -64,8 +70,12 @@ class Location:
 
 def locate(text: str | Path) -> list[Location]:
     """Return the files that a path or an address stands for: itself, or all files in and below a folder, in order."""
-    text = str(text)
-    filesystem, path = _filesystem(text)
+    address, text = str(text), shown(text)
+    try:
+        address.encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{text}: the name is not text in UTF-8. Rename it.") from None
+    filesystem, path = _filesystem(address)
     try:
         info = filesystem.get_file_info(path)
     except OSError as error:
@@ -92,15 +102,17 @@ def locate(text: str | Path) -> list[Location]:
     return sorted(found, key=lambda location: _natural(location.path))
 
 
-def _filesystem(text: str) -> tuple[Any, str]:
-    if "://" not in text:
-        return fs.LocalFileSystem(), Path(text).expanduser().absolute().as_posix()
+def _filesystem(address: str) -> tuple[Any, str]:
+    """Return where an address is opened, and its path there."""
+    if not is_address(address):
+        return fs.LocalFileSystem(), Path(address).expanduser().absolute().as_posix()
+    text, secrets = shown(address), Secrets.of([address])
     try:
-        return fs.FileSystem.from_uri(text)
+        return fs.FileSystem.from_uri(address)
     except (pa.ArrowInvalid, NotImplementedError):
         pass  # not one of pyarrow's own
     except OSError as error:
-        raise DataError(f"{text}: cannot be reached ({first_line(error)}).") from error
+        raise DataError(f"{text}: cannot be reached ({secrets.removed(first_line(error))}).") from None
     try:
         import fsspec
     except ModuleNotFoundError:
@@ -108,10 +120,68 @@ def _filesystem(text: str) -> tuple[Any, str]:
             f"{text}: opening this address needs fsspec. Install it with: pip install 'dbmd[remote]'"
         ) from None
     try:
-        filesystem, path = fsspec.core.url_to_fs(text)
-    except (ImportError, ValueError) as error:
-        raise DataError(f"{text}: cannot be reached ({first_line(error)}).") from error
-    return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path
+        filesystem, path = fsspec.core.url_to_fs(address)
+    except Exception as error:  # of whatever library fsspec asks
+        raise DataError(f"{text}: cannot be reached ({secrets.removed(first_line(error))}).") from None
+    return fs.PyFileSystem(_Discreet(filesystem, secrets)), path
+
+
+class _Discreet(fs.FSSpecHandler):
+    """A filesystem of fsspec whose errors, of whatever library, are OSErrors without the secrets of an address."""
+
+    def __init__(self, filesystem: Any, secrets: Secrets) -> None:
+        super().__init__(filesystem)
+        self.secrets = secrets
+
+    def get_file_info(self, paths: list[str]) -> Any:
+        with _discreet(self.secrets):
+            return super().get_file_info(paths)
+
+    def get_file_info_selector(self, selector: Any) -> Any:
+        with _discreet(self.secrets):
+            return super().get_file_info_selector(selector)
+
+    def open_input_file(self, path: str) -> Any:
+        with _discreet(self.secrets):
+            if not self.fs.isfile(path):
+                raise FileNotFoundError("it is not there")
+            return pa.PythonFile(_DiscreetFile(self.fs.open(path, mode="rb"), self.secrets), mode="r")
+
+
+class _DiscreetFile:
+    """A file of fsspec whose errors are OSErrors without the secrets of an address."""
+
+    def __init__(self, file: Any, secrets: Secrets) -> None:
+        self._file, self._secrets = file, secrets
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._file.closed)
+
+    def close(self) -> None:
+        self._file.close()
+
+    __del__ = close  # those who stream it leave that to the collector
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        with _discreet(self._secrets):
+            return int(self._file.seek(position, whence))
+
+    def read(self, size: int = -1) -> bytes:
+        with _discreet(self._secrets):
+            return bytes(self._file.read(size))
+
+
+@contextmanager
+def _discreet(secrets: Secrets) -> Iterator[None]:
+    """Raise what goes wrong as an OSError without secrets."""
+    try:
+        yield
+    except Exception as error:
+        raise OSError(secrets.removed(first_line(error))) from None
 
 
 def _natural(path: str) -> list[Any]:

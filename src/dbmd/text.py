@@ -1,0 +1,42 @@
+"""Texts that come from elsewhere, such as names of files and columns, made safe to show."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+
+def printable(text: Any) -> str:
+    r"""Return a text on one line without control characters: a terminal would obey them, a reader be misled.
+
+    They are written as Python writes them. So are line breaks, marks that turn the direction of writing, and bytes of
+    file names that stand for no character.
+
+    Examples
+    --------
+    >>> from dbmd.text import printable
+    >>> print(printable("naïve\x1b[2J\u202e"))
+    naïve\x1b[2J\u202e
+    """
+    text = str(text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def quoted(argument: str) -> str:
+    r"""Return an argument as a shell reads it, without control characters.
+
+    Examples
+    --------
+    >>> from dbmd.text import quoted
+    >>> print(quoted("a b"), quoted("it's\x1b"))
+    'a b' $'it\'s\x1b'
+    """
+    if argument.isprintable():
+        return shlex.quote(argument)
+    return f"$'{''.join(map(_in_quotes, argument))}'"
+
+
+def _in_quotes(character: str) -> str:
+    if character.isprintable():
+        return f"\\{character}" if character in "\\'" else character
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
