@@ -3,13 +3,14 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench lock clean
 
 help:
 	@echo "make demo    fit built-in real data and show what was found"
 	@echo "make test    run the tests"
 	@echo "make check   lint, types, import contracts"
 	@echo "make bench   measure speed and memory beside scikit-learn and Spark (an hour or two)"
+	@echo "make lock    note the versions that are installed as those that were tested"
 
 .venv/installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -32,6 +33,12 @@ check: .venv/installed
 
 bench: .venv/installed
 	$(PY) -m benchmarks
+
+# After make test has passed, in a fresh .venv: what else is installed there would be noted, too.
+lock: .venv/installed
+	mkdir -p requirements
+	echo "# What the tests last passed with; make lock writes it. pip install -c requirements/tested.txt '.[anndata,dask]'" > requirements/tested.txt
+	$(PY) -m pip freeze --exclude-editable >> requirements/tested.txt
 
 clean:
 	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
