@@ -16,7 +16,7 @@ from dbmd.cli._options import in_options
 from dbmd.cli._talk import lines, say
 from dbmd.data.address import Secrets
 from dbmd.errors import EngineError
-from dbmd.text import printable
+from dbmd.text import sentence
 
 # What a user can put right: wrong values, unreadable files, no space, no memory, a missing package, no cluster.
 EXPECTED = (ValueError, TypeError, OSError, MemoryError, ImportError, EngineError)
@@ -58,10 +58,10 @@ class FriendlyGroup(click.Group):
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # who reads the output has seen enough: click ends quietly
             _show_trace(ctx, secrets)
-            raise Failure(printable(secrets.removed(_sentence(error)))) from error
+            raise Failure(sentence(secrets.removed(_sentence(error)))) from error
         except Exception as error:
             _show_trace(ctx, secrets)
-            what = printable(secrets.removed(f"{type(error).__name__}: {_sentence(error)}"))
+            what = sentence(secrets.removed(f"{type(error).__name__}: {_sentence(error)}"))
             raise click.ClickException(
                 f"dbmd itself failed ({what}). Run it again with --debug and report what it prints."
             ) from error
