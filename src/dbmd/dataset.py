@@ -18,7 +18,7 @@ from dbmd.data.block import float_type
 from dbmd.data.columns import Wanted, choose, choose_named, complete, computing_type
 from dbmd.data.cut import cut, ranges
 from dbmd.data.files import open_all
-from dbmd.data.formats import Reader
+from dbmd.data.formats import MEMORY, Reader
 from dbmd.data.kept import Kept, ToKeep, storage_type, stored_bytes
 from dbmd.data.part import Numbering, OnBlocks, Stock, of_array, of_table, take_stock
 from dbmd.data.recipe import Recipe
@@ -29,7 +29,6 @@ from dbmd.errors import DataError
 from dbmd.model.node import Node
 from dbmd.registry import load
 
-MEMORY = 512_000_000  # bytes: data up to this size are decoded once and kept
 ROWS_SHARE = 4  # what is kept for each sample beside them, memberships above all, may take a quarter of that
 
 
@@ -293,7 +292,7 @@ def _open_files(
     hints: Mapping[str, Any],
 ) -> Dataset:
     """Return files as a dataset; see :func:`open_data`."""
-    readers = open_all(paths, **hints)
+    readers = open_all(paths, memory=memory, **hints)
     recipe, types = choose(readers, wanted)
     dtype = computing_type(types, dtype)
     found = _scan(readers, recipe, dtype, on_rows, engine, n_cores)

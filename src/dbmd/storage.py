@@ -17,7 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd.npy import read_member
+
 Arrays = Mapping[str, NDArray[Any]]
+MOST_UNPACKED, MOST_RATIO = 10**9, 100  # bytes that any archive may hold, and times its size if that is more
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -116,17 +119,16 @@ def from_npz(path: Path) -> dict[str, NDArray[Any]]:
     """Return the arrays of an npz archive. Pickles, which could run code, are refused."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return {name.removesuffix(".npy"): _from_npy(archive, name) for name in archive.namelist()}
+            members = archive.infolist()
+            most = max(MOST_UNPACKED, MOST_RATIO * sum(member.compress_size for member in members))
+            if sum(member.file_size for member in members) > most:
+                raise ValueError(f"its arrays would take more than {most} bytes")
+            return {name.removesuffix(".npy"): read_member(archive, name, most) for name in archive.namelist()}
     except FileNotFoundError:
         raise
     except Exception as error:  # what zipfile and NumPy raise on bytes gone wrong is not written down anywhere
         reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise ValueError(f"{path} cannot be read: {reason}.") from error
-
-
-def _from_npy(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    with archive.open(name) as file:
-        return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def _write(path: Path, content: bytes) -> None:

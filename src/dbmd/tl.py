@@ -13,8 +13,8 @@ from scipy import sparse
 from dbmd.data.ahead import ahead
 from dbmd.data.block import Samples, Window, float_type
 from dbmd.data.finite import not_finite
-from dbmd.data.formats import batch_rows
-from dbmd.dataset import MEMORY, Dataset
+from dbmd.data.formats import MEMORY, batch_rows
+from dbmd.dataset import Dataset
 from dbmd.errors import DataError
 from dbmd.estimator import DBMD
 from dbmd.model.node import Node

@@ -194,7 +194,10 @@ def npz_damaged_inside():
     return path
 
 
-@case("a.npz: cannot be decoded (it ends too early).")
+@case(
+    "a.npz: is not a sound CSR matrix. With 20 rows, indptr must be 21 whole numbers, and indices as many as there are "
+    "entries in data. Got int32 of shape (21,), int32 of shape (60,), and data of shape (56,)."
+)
 def npz_with_fewer_entries_than_it_says():
     matrix = sparse.csr_matrix(np.ones((20, 3)))
     parts = {"indices": matrix.indices, "indptr": matrix.indptr, "format": b"csr", "shape": matrix.shape}

@@ -80,7 +80,10 @@ def transform(
     about = fitted.fit_info_.get("data") or {}
     read |= {name: about.get(name) for name in ("header", "delimiter") if read[name] is None}
     chosen = _as_in_the_fit(
-        fitted, data, needs_source=bool(prior.any()), header=read["header"], delimiter=read["delimiter"]
+        fitted,
+        data,
+        needs_source=bool(prior.any()),
+        **{name: read[name] for name in ("header", "delimiter", "memory")},
     )
     chosen |= {k: v for k, v in {"source": source, "columns": columns, "drop": drop}.items() if v}
     dataset = open_data(data, keep=keep, **chosen, **read)

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dbmd.data.formats._reader import Batch, Reader, batch_rows
+from dbmd.data.formats._reader import MEMORY, Batch, Reader, batch_rows
 from dbmd.data.location import Location
 from dbmd.errors import DataError
 from dbmd.registry import load, names
 
-__all__ = ["Batch", "Reader", "batch_rows", "format_of", "open_reader", "suffixes"]
+__all__ = ["MEMORY", "Batch", "Reader", "batch_rows", "format_of", "open_reader", "suffixes"]
 
 KIND = "data.formats"
 
@@ -41,7 +41,8 @@ def open_reader(location: Location, **hints: Any) -> Reader:
     location : Location
         The file.
     **hints
-        What the file itself does not tell: ``header`` and ``delimiter`` of csv. A format takes what it can use.
+        What the file itself does not tell: ``header`` and ``delimiter`` of csv, ``memory`` in bytes. A format takes
+        what it can use.
     """
     kind = format_of(location)
     if kind is None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dbmd.data.location import Location
+from dbmd.errors import DataError
 
+MEMORY = 512_000_000  # bytes: data up to this size are decoded once and kept, unless told
+COLUMN_BYTES = 200  # of its name and its place in what a fit holds, at the very least
 BATCH_BYTES = 16_000_000  # of decoded numbers: enough for the cost of a call not to show, little beside the memory
 
 
@@ -83,6 +87,46 @@ class Reader(ABC):
         others : sequence of str
             Further columns, numbers or not.
         """
+
+
+@dataclass(frozen=True)
+class Numbered(Mapping[str, "np.dtype[Any] | None"]):
+    """Columns that have no names, called 0, 1, ...: each name is made when it is asked for.
+
+    Attributes
+    ----------
+    n : int
+        How many there are.
+    dtype : dtype
+        Type of all.
+    """
+
+    n: int
+    dtype: np.dtype[Any]
+
+    def __getitem__(self, name: str) -> np.dtype[Any]:
+        if not (name.isdecimal() and int(name) < self.n and str(int(name)) == name):
+            raise KeyError(name)
+        return self.dtype
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, range(self.n))
+
+    def __len__(self) -> int:
+        return self.n
+
+
+def check_width(location: Location, n_columns: int, memory: int, column_bytes: int = COLUMN_BYTES) -> None:
+    """Raise a DataError if a file says that it has more columns than could be fitted in the memory that is allowed.
+
+    Asked before anything of that size is made: a file of some bytes may say that it has any number of columns.
+    """
+    most = max(memory, MEMORY) // column_bytes  # with no memory for the data, there is still some for a column
+    if n_columns > most:
+        raise DataError(
+            f"{location}: says that it has {n_columns:,} columns, more than the {most:,} that there is room for. "
+            f"If so many are meant, allow them {n_columns * column_bytes / 1e6:,.0f}MB with --memory."
+        )
 
 
 def batch_rows(dtype: np.dtype[Any], n_features: int) -> int:

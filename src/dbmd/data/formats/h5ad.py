@@ -7,18 +7,20 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from dbmd.data.formats._reader import BATCH_BYTES, Batch, Reader, batch_rows
+from dbmd.data.formats._csr import CsrFile
+from dbmd.data.formats._reader import BATCH_BYTES, MEMORY, Batch, Reader, batch_rows, check_width
 from dbmd.data.location import Location
 from dbmd.errors import DataError, first_line
 
 SUFFIXES = (".h5ad",)
+MOST_ROWS = 1 << 20  # whose ends are looked at together
+MOST_RATIO = {None: 1, "gzip": 1032, "lzf": 1032}  # how much a byte of the file may become; of others, who knows
 
 
-def open_file(location: Location, **hints: Any) -> Reader:
+def open_file(location: Location, *, memory: int = MEMORY, **hints: Any) -> Reader:
     """Open ``X`` of an AnnData file. Columns are its variables; sources and labels are columns of ``obs``."""
-    return H5ad(location)
+    return H5ad(location, memory)
 
 
 class H5ad(Reader):
@@ -26,7 +28,7 @@ class H5ad(Reader):
 
     cuts = None
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, memory: int) -> None:
         self.location = location
         with self._file() as file:
             if "X" not in file or "var" not in file or "obs" not in file:
@@ -40,14 +42,19 @@ class H5ad(Reader):
                 )
             self.sparse = kind == "csr_matrix"
             n, m = (int(size) for size in (X.attrs["shape"] if self.sparse else X.shape))
+            check_width(location, m, memory)
+            if self.sparse:
+                self.csr = CsrFile(location, (n, m), X["data"], X["indices"], X["indptr"], memory)
+            for part in (X["data"], X["indices"], X["indptr"]) if self.sparse else (X,):
+                self._check_there(part)
             dtype = X["data"].dtype if self.sparse else X.dtype
             names = _index(file["var"])
+            if names.shape != (m,):
+                raise DataError(f"{location}: X has {m} columns, var has names of shape {names.shape}.")
+            names = _texts(names[:])
             self.annotations = tuple(name for name in file["obs"].attrs.get("column-order", ()))
-            self.indptr = X["indptr"][:] if self.sparse else None
         if dtype.kind not in "biuf":
             raise DataError(f"{location}: X must hold numbers. Got type {dtype}.")
-        if len(names) != m:
-            raise DataError(f"{location}: X has {m} columns, var has {len(names)} names.")
         self.n_rows, self.dtype = n, dtype
         self.columns = dict.fromkeys(names, dtype)
         if len(self.columns) < m:
@@ -64,21 +71,41 @@ class H5ad(Reader):
         wanted = [self.numbers[name] for name in features]
         everything = wanted == list(range(len(self.columns)))
         with self._file() as file:
-            for i, j in self._steps(start, stop):
-                Xt = self._csr_rows(file["X"], i, j) if self.sparse else file["X"][i:j]
+            X = file["X"]
+            pieces = self._csr_pieces(X, start, stop) if self.sparse else self._dense_pieces(X, start, stop)
+            for i, Xt in pieces:
+                j = i + Xt.shape[0]
                 columns = {name: self._other(file, name, Xt, i, j) for name in others}
                 yield Batch(Xt if everything else Xt[:, wanted], columns)
 
-    def _steps(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        dense = batch_rows(self.dtype, len(self.columns))
+    def _dense_pieces(self, X: Any, start: int, stop: int) -> Iterator[tuple[int, Any]]:
+        step = batch_rows(self.dtype, len(self.columns))
+        for i in range(start, stop, step):
+            yield i, X[i : min(i + step, stop)]
+
+    def _csr_pieces(self, X: Any, start: int, stop: int) -> Iterator[tuple[int, Any]]:
         while start < stop:
-            end = start + dense
-            if self.indptr is not None:
-                most = int(self.indptr[start]) + BATCH_BYTES // (self.dtype.itemsize + 4)
-                end = int(np.searchsorted(self.indptr, most, side="right")) - 1
-            end = min(max(end, start + 1), stop)
-            yield start, end
-            start = end
+            stored = X["indptr"][start : min(start + MOST_ROWS, stop) + 1]
+            edges = self.csr.checked_edges(stored.astype(np.int64), start)
+            i, last = 0, len(edges) - 1
+            while i < last:
+                most = edges[i] + BATCH_BYTES // (self.dtype.itemsize + 4)
+                j = max(i + 1, int(np.searchsorted(edges, most, side="right")) - 1)
+                if j == last and i and start + j < stop:
+                    break  # rows beyond the last of these may belong to the batch
+                entries = slice(edges[i], edges[j])
+                yield start + i, self.csr.rows(X["data"][entries], X["indices"][entries], edges[i : j + 1])
+                i = j
+            start += i
+
+    def _check_there(self, dataset: Any) -> None:
+        """Raise a DataError if a dataset has less in the file than it takes: what is missing would read as zeros."""
+        there = dataset.id.get_storage_size()
+        if dataset.nbytes > there * MOST_RATIO.get(dataset.compression, np.inf):
+            raise DataError(
+                f"{self.location}: is cut short. {dataset.name} of shape {dataset.shape} and type {dataset.dtype} "
+                f"takes {dataset.nbytes:,} bytes, of which the file has {there:,}. Write it anew."
+            )
 
     def _other(self, file: Any, name: str, Xt: Any, start: int, stop: int) -> Any:
         """Return rows of a column of obs, or else of X, as an array of Arrow."""
@@ -91,15 +118,6 @@ class H5ad(Reader):
             return values
         column = Xt[:, [self.numbers[name]]]
         return pa.array((column.toarray() if self.sparse else column).ravel())
-
-    def _csr_rows(self, X: Any, start: int, stop: int) -> Any:
-        assert self.indptr is not None
-        first, last = int(self.indptr[start]), int(self.indptr[stop])
-        part = sparse.csr_array((stop - start, len(self.columns)), dtype=self.dtype)
-        part.data, part.indices = X["data"][first:last], X["indices"][first:last]
-        part.indptr = self.indptr[start : stop + 1] - first
-        part.check_format()  # the products that follow trust the numbers of the columns
-        return part
 
     @contextmanager
     def _file(self) -> Iterator[Any]:
@@ -124,9 +142,10 @@ class H5ad(Reader):
                 raise DataError(f"{self.location}: cannot be decoded ({first_line(error)}).") from error
 
 
-def _index(group: Any) -> list[str]:
+def _index(group: Any) -> Any:
+    """Return the dataset with the names of rows."""
     names = group[group.attrs.get("_index", "_index")]
-    return _texts(names["values"][:] if "values" in getattr(names, "keys", tuple)() else names[:])
+    return names["values"] if "values" in getattr(names, "keys", tuple)() else names
 
 
 def _obs(obs: Any, name: str, start: int, stop: int) -> Any:

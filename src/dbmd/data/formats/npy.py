@@ -9,16 +9,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dbmd.data.formats._reader import Batch, Reader, batch_rows
+from dbmd.data.formats._reader import MEMORY, Batch, Numbered, Reader, batch_rows, check_width
 from dbmd.data.location import Location
 from dbmd.errors import DataError, first_line
+from dbmd.npy import read_header
 
 SUFFIXES = (".npy",)
 
 
-def open_file(location: Location, **hints: Any) -> Reader:
+def open_file(location: Location, *, memory: int = MEMORY, **hints: Any) -> Reader:
     """Open an array of shape (n, m), in C or Fortran order. Its columns are called 0, 1, ..."""
-    return Npy(location)
+    return Npy(location, memory)
 
 
 class Npy(Reader):
@@ -26,14 +27,10 @@ class Npy(Reader):
 
     cuts = None
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, memory: int) -> None:
         self.location = location
         with location.open() as file:
             try:
-                major, minor = np.lib.format.read_magic(file)
-                read_header = np.lib.format.read_array_header_1_0
-                if (major, minor) != (1, 0):
-                    read_header = np.lib.format.read_array_header_2_0
                 shape, self.is_fortran, self.dtype = read_header(file)
             except (ValueError, OSError, SyntaxError, tokenize.TokenError) as error:
                 raise DataError(f"{location}: not a complete npy file ({first_line(error)}).") from error
@@ -48,7 +45,8 @@ class Npy(Reader):
                 f"{self.offset + math.prod(shape) * self.dtype.itemsize} bytes, the file has {size}."
             )
         self.shape = self.n_rows, self.n_columns = shape
-        self.columns = {str(i): self.dtype for i in range(self.n_columns)}
+        check_width(location, self.n_columns, memory)
+        self.columns = Numbered(self.n_columns, self.dtype)
         self.decodes = location.local is None
 
     def read(

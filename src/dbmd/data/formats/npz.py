@@ -10,13 +10,15 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from dbmd.data.formats._reader import BATCH_BYTES, Batch, Reader
+from dbmd.data.formats._csr import CsrFile
+from dbmd.data.formats._reader import BATCH_BYTES, MEMORY, Batch, Numbered, Reader, check_width
 from dbmd.data.location import Location
 from dbmd.errors import DataError
+from dbmd.npy import read_header, read_member
 
 SUFFIXES = (".npz",)
+MOST_LABEL = 10_000  # bytes of a member that holds a word or two numbers
 # What a damaged archive may raise; the header of an array in it is parsed as Python.
 BROKEN = (
     zipfile.BadZipFile,
@@ -31,9 +33,9 @@ BROKEN = (
 )
 
 
-def open_file(location: Location, **hints: Any) -> Reader:
+def open_file(location: Location, *, memory: int = MEMORY, **hints: Any) -> Reader:
     """Open a CSR matrix. Its columns are called 0, 1, ..."""
-    return Npz(location)
+    return Npz(location, memory)
 
 
 class Npz(Reader):
@@ -41,7 +43,7 @@ class Npz(Reader):
 
     sparse = True
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, memory: int) -> None:
         self.location = location
         try:
             with ExitStack() as stack:
@@ -52,22 +54,25 @@ class Npz(Reader):
                         f"{location}: must hold a sparse matrix as scipy.sparse.save_npz writes it. Got an archive of "
                         f"{', '.join(sorted(members)[:5]) or 'nothing'}. Save a dense array with numpy.save, as .npy."
                     )
-                kind = _whole(archive, "format").item()
+                kind = read_member(archive, "format.npy", MOST_LABEL).item()
                 kind = kind.decode() if isinstance(kind, bytes) else kind
                 if kind != "csr":
                     raise DataError(
                         f"{location}: must hold a CSR matrix, whose rows can be read one after the other. Got {kind}. "
                         "Convert it: scipy.sparse.save_npz(path, matrix.tocsr())."
                     )
-                self.n_rows, n_columns = (int(size) for size in _whole(archive, "shape"))
-                _, self.dtype = _header(stack.enter_context(archive.open("data.npy")))
+                shape = read_member(archive, "shape.npy", MOST_LABEL)
+                if shape.dtype.kind not in "iu" or shape.shape != (2,) or shape.min() < 0:
+                    raise DataError(f"{location}: shape must be two whole numbers, rows and columns. Got {shape}.")
+                self.n_rows, n_columns = shape.tolist()
+                indptr, indices, data = _members(stack, archive)
         except BROKEN as error:
             if isinstance(error, DataError):
                 raise
             raise DataError(f"{location}: not a complete npz file ({error}).") from error
-        if self.dtype.kind not in "biuf":
-            raise DataError(f"{location}: must hold numbers. Got entries of type {self.dtype}.")
-        self.columns = {str(i): self.dtype for i in range(n_columns)}
+        check_width(location, n_columns, memory)
+        self.csr = CsrFile(location, (self.n_rows, n_columns), data, indices, indptr, memory)
+        self.columns = Numbered(n_columns, data.dtype)
 
     def read(
         self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str] = ()
@@ -87,25 +92,26 @@ class Npz(Reader):
             raise DataError(f"{self.location}: cannot be decoded ({error}).") from error
 
     def _parts(self) -> Iterator[Any]:
+        n_rows = self.csr.shape[0]
         with ExitStack() as stack:
             file = stack.enter_context(self.location.open())
-            archive = stack.enter_context(zipfile.ZipFile(file))
-            indptr, indices, data = (_Member(stack, archive, name) for name in ("indptr", "indices", "data"))
-            assert self.n_rows is not None
-            entry = data.dtype.itemsize + indices.dtype.itemsize
-            position, edge = 0, int(indptr.take(1)[0])
-            while position < self.n_rows:
+            indptr, indices, data = _members(stack, stack.enter_context(zipfile.ZipFile(file)))
+            position, edge = 0, indptr.take(1).astype(np.int64)
+            while position < n_rows:
                 # So many ends of rows at a time; then as many of them as their entries fit into a batch.
-                ends = indptr.take(min(65536, self.n_rows - position)).astype(np.int64)
-                while len(ends):
-                    fit = max(1, int(np.searchsorted(ends, edge + BATCH_BYTES // entry, side="right")))
-                    size = int(ends[fit - 1]) - edge
-                    part = sparse.csr_array((fit, len(self.columns)), dtype=data.dtype)
-                    part.data, part.indices = data.take(size), indices.take(size)
-                    part.indptr = np.concatenate([[edge], ends[:fit]]) - edge
-                    part.check_format()
-                    yield part
-                    edge, ends, position = int(ends[fit - 1]), ends[fit:], position + fit
+                ends = indptr.take(min(65536, n_rows - position)).astype(np.int64)
+                edges = self.csr.checked_edges(np.concatenate([edge, ends]), position)
+                edge, position = edges[-1:], position + len(edges) - 1
+                while len(edges) > 1:
+                    most = edges[0] + BATCH_BYTES // self.csr.entry_bytes
+                    fit = max(1, int(np.searchsorted(edges[1:], most, side="right")))
+                    size = int(edges[fit] - edges[0])
+                    yield self.csr.rows(data.take(size), indices.take(size), edges[: fit + 1])
+                    edges = edges[fit:]
+
+
+def _members(stack: ExitStack, archive: zipfile.ZipFile) -> Iterator[_Member]:
+    return (_Member(stack, archive, name) for name in ("indptr", "indices", "data"))
 
 
 class _Member:
@@ -113,22 +119,10 @@ class _Member:
 
     def __init__(self, stack: ExitStack, archive: zipfile.ZipFile, name: str) -> None:
         self.stream = stack.enter_context(archive.open(f"{name}.npy"))
-        _, self.dtype = _header(self.stream)
+        self.shape, _, self.dtype = read_header(self.stream)
 
     def take(self, count: int) -> Any:
         data = self.stream.read(count * self.dtype.itemsize)
         if len(data) < count * self.dtype.itemsize:
             raise EOFError("it ends too early")
         return np.frombuffer(data, self.dtype)
-
-
-def _header(stream: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(stream)
-    return shape, dtype
-
-
-def _whole(archive: zipfile.ZipFile, name: str) -> Any:
-    with archive.open(f"{name}.npy") as stream:
-        return np.lib.format.read_array(stream, allow_pickle=False)
