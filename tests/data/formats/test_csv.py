@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 
 from dbmd.data.formats import csv, open_reader
 from dbmd.data.location import locate
+from dbmd.errors import DataError
 from tables import as_csv, dense, table
 
 
@@ -52,6 +53,8 @@ def test_numbers_of_all_sizes_are_read_to_the_last_bit(tmp_path, rng):
         ('"x, first";"y, z"', ["x, first", "y, z"]),
         ('"say ""x""",y', ['say "x"', "y"]),
         ('"x\n(mm)",y', ["x\n(mm)", "y"]),
+        ('len 5" pipe,y', ['len 5" pipe', "y"]),  # a quote is text where it does not begin a field
+        ('5"; 6",y', ['5"; 6"', "y"]),
         ("nan,inf", ["0", "1"]),
     ],
 )
@@ -166,3 +169,28 @@ def test_the_row_numbers_and_numbered_names_that_pandas_writes_are_no_samples_or
     assert open_data(tmp_path / "numbered.csv").shape == (3, 2)
     assert open_data(tmp_path / "indexed.csv").feature_names == ["a", "b"]
     assert open_data(tmp_path / "indexed.csv", columns=["unnamed_0", "a"]).shape == (3, 2)
+
+
+@pytest.mark.parametrize("header", ['a,"b', 'a,"b"";c', '"'])
+def test_a_quote_that_is_never_closed_is_said_in_a_time_that_grows_with_the_file(header, tmp_path):
+    """Looked for line by line from the beginning, its end would take minutes here."""
+    with pytest.raises(DataError, match=r"line 1 does not end within 6,00\d,\d+ bytes\. Has it a quote that is never"):
+        opened(tmp_path, f"{header}\n" + "1.5,2\n" * 1_000_000)
+
+
+def test_a_header_of_any_length_is_read(tmp_path):
+    names = [f'"name, of {i}\n"' for i in range(8000)]
+    reader = opened(tmp_path, f"{','.join(names)}\n" + ",".join(["1.5"] * 8000) + "\n")
+    assert list(reader.columns) == [name.strip('"\n') for name in names]
+
+
+def test_a_row_that_never_ends_is_said(tmp_path):
+    reader = opened(tmp_path, 'a,b\n1,2\n1,"3\n' + "1.5,2\n" * 500_000)
+    with pytest.raises(DataError, match=r"has a row of more than 1,048,576 bytes\. Has it a quote that is never"):
+        numbers(reader)
+
+
+def test_the_line_of_a_row_is_found_below_one_that_is_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 1000)
+    reader = opened(tmp_path, 'a,b\n1,2\n1,"' + "x\n" * 700 + '"\n3,4\n')
+    assert [reader.where(row) for row in range(3)] == ["line 2", "line 3", "line 704"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -14,7 +15,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from dbmd.data.formats._arrow import number_type, to_batch
-from dbmd.data.formats._reader import Batch, Reader, common_type
+from dbmd.data.formats._reader import MEMORY, Batch, Reader, check_width, common_type
 from dbmd.data.location import Location
 from dbmd.errors import DataError
 
@@ -23,9 +24,18 @@ SUFFIXES = tuple(name + packed for name in (".csv", ".tsv") for packed in ("", *
 DELIMITERS = ",;\t|"
 MISSING = set(arrow_csv.ConvertOptions().null_values)  # what stands for a missing number: nothing, NA, NaN, ...
 BLOCK_BYTES = 1 << 20  # of text, parsed at a time; the best of 1, 4, 8 and 32 MB
+MOST_LINE = 1 << 26  # bytes of a line
+COLUMN_BYTES = 5_000  # that pyarrow takes for each column at least, however few rows there are
 
 
-def open_file(location: Location, *, header: bool | None = None, delimiter: str | None = None, **hints: Any) -> Reader:
+def open_file(
+    location: Location,
+    *,
+    header: bool | None = None,
+    delimiter: str | None = None,
+    memory: int = MEMORY,
+    **hints: Any,
+) -> Reader:
     """Open a table in text form.
 
     Parameters
@@ -37,18 +47,20 @@ def open_file(location: Location, *, header: bool | None = None, delimiter: str 
         0, 1, 2 and so on. Where there is no header, columns are called 0, 1, ...
     delimiter : str, optional
         What stands between fields. Without it: the one of comma, semicolon, tab and bar that the first line has most.
+    memory : int
+        Bytes, which bound the number of columns.
     """
-    return Csv(location, header, delimiter)
+    return Csv(location, header, delimiter, memory)
 
 
 class Csv(Reader):
     """A table in text form."""
 
-    def __init__(self, location: Location, header: bool | None, delimiter: str | None) -> None:
+    def __init__(self, location: Location, header: bool | None, delimiter: str | None, memory: int) -> None:
         self.location = location
-        line = self._first_line()
-        bare = re.sub(r'"[^"]*"', "", line)
-        self.delimiter = delimiter or max(DELIMITERS, key=bare.count)
+        line = self._first_line(delimiter or DELIMITERS)
+        self.delimiter = delimiter or _most_frequent(DELIMITERS, line.encode())
+        check_width(location, line.count(self.delimiter) + 1, memory, COLUMN_BYTES)
         fields = next(csv.reader(io.StringIO(line, newline=""), delimiter=self.delimiter))
         # 0, 1, 2 and so on is what pandas calls columns without names.
         numbered = len(fields) > 1 and fields == [str(i) for i in range(len(fields))]
@@ -61,7 +73,7 @@ class Csv(Reader):
         if len(set(self.names)) < len(fields):
             twice = next(name for name in self.names if self.names.count(name) > 1)
             raise DataError(f"{location}: column {twice!r} occurs twice in the header. Rename one of them.")
-        self.block_bytes = max(BLOCK_BYTES, 32 * len(line))
+        self.block_bytes = max(BLOCK_BYTES, min(32 * len(line), MOST_LINE))
         with self._reader({}) as reader:
             kinds = {field.name: number_type(field.type) for field in reader.schema}
             empty = {field.name for field in reader.schema if pa.types.is_null(field.type)}
@@ -76,12 +88,16 @@ class Csv(Reader):
         before, is_quoted = -1, False
         # Of a damaged stream, less may be read than is asked for: then as if each line were a row.
         with suppress(OSError), io.BufferedReader(self._stream()) as lines:
-            for number, line in enumerate(lines, 1):
-                if number > self.header_lines and not is_quoted and line.strip(b"\r\n"):
+            number, begins = 1, True
+            while piece := lines.readline(BLOCK_BYTES):  # a line, or as much of it as is to be in memory at a time
+                is_row = number > self.header_lines
+                if begins and is_row and not is_quoted and piece.strip(b"\r\n"):
                     before += 1
                     if before == row:
                         return f"line {number}"
-                is_quoted ^= number > self.header_lines and line.count(b'"') % 2 == 1
+                is_quoted ^= is_row and piece.count(b'"') % 2 == 1
+                begins = piece.endswith(b"\n")
+                number += begins
         return f"line {row + 1 + self.header_lines}"
 
     def read(
@@ -132,15 +148,21 @@ class Csv(Reader):
         file = self.location.open()
         return pa.CompressedInputStream(file, codec) if codec else file
 
-    def _first_line(self) -> str:
+    def _first_line(self, delimiters: str) -> str:
         """Return the first line; one that goes on after a break in quotes is several."""
-        start, end = b"", None
+        start, end, size = b"", None, 1 << 16
         try:
             with self._stream() as stream:
                 while end is None:
-                    more = stream.read(1 << 16)
+                    more = stream.read(size)
                     start += more
-                    end = _end_of_line(start, is_all=not more)
+                    end = _end_of_line(start, delimiters, is_all=not more)
+                    if end is None and (not more or len(start) > MOST_LINE):
+                        raise DataError(
+                            f"{self.location}: line 1 does not end within {len(start):,} bytes. "
+                            "Has it a quote that is never closed, or is this no csv file?"
+                        )
+                    size = min(len(start), MOST_LINE + 1 - len(start))  # looked through anew: as much again
         except OSError as error:
             raise self._explained(error) from error
         try:
@@ -168,15 +190,46 @@ class Csv(Reader):
             return DataError(f"{where} is not text in UTF-8.")
         if "Could not skip initial" in text:
             return DataError(f"{self.location}: has no rows.")
+        if "straddling" in text:
+            return DataError(
+                f"{self.location}: has a row of more than {self.block_bytes:,} bytes. "
+                "Has it a quote that is never closed, or is this no csv file?"
+            )
         return DataError(f"{where}: cannot be read as csv ({text.rstrip('.')}).")
 
 
-def _end_of_line(text: bytes, *, is_all: bool) -> int | None:
+def _most_frequent(delimiters: str, line: bytes) -> str:
+    """Return the delimiter that occurs most in a line, not counting what is in quotes."""
+    bare = b"".join(line[i:j] for i, j in _outside_quotes(line, delimiters))
+    return max(delimiters, key=lambda delimiter: bare.count(delimiter.encode()))
+
+
+def _end_of_line(text: bytes, delimiters: str, *, is_all: bool) -> int | None:
     """Return where the first line ends that is not in quotes; None if that is further down."""
-    for end in re.finditer(rb"\r\n?|\n", text):
-        if text.count(b'"', 0, end.start()) % 2 == 0:
-            return end.start()
-    return len(text) if is_all else None
+    j = 0
+    for i, j in _outside_quotes(text, delimiters):
+        if found := re.compile(rb"[\r\n]").search(text, i, j):
+            return found.start()
+    return len(text) if is_all and j == len(text) else None
+
+
+def _outside_quotes(text: bytes, delimiters: str) -> Iterator[tuple[int, int]]:
+    """Yield the stretches of text before and between fields in quotes; after one that is never closed there is none.
+
+    Only where a field begins, a quote is more than text: ``5" pipe`` is a field like any other.
+    """
+    in_quotes = re.compile(rb'"[^"]*+(?:""[^"]*+)*+"')
+    begin = at = len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
+    before = delimiters.encode()
+    while (quote := text.find(b'"', at)) >= 0:
+        at = quote + 1
+        if quote == begin or text[quote - 1] in before:
+            yield begin, quote
+            field = in_quotes.match(text, quote)
+            if field is None:
+                return
+            begin = at = field.end()
+    yield begin, len(text)
 
 
 def _is_number(field: str) -> bool:
