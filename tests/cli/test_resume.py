@@ -118,6 +118,30 @@ def reached(model):
     return len(state["history"]) if state["attempt"] == 0 else -(10**6)  # there are more starts to come
 
 
+@pytest.mark.parametrize("kind", ["numbers", "rows"])
+def test_a_file_that_changes_during_a_fit_is_said_and_the_checkpoint_stays(kind, tmp_path, monkeypatch):
+    X, _ = samples(600, m=6, r=4)
+    model, file = tmp_path / "model", tmp_path / "data.npy"
+    np.save(file, X)
+    fit = ("fit", file, "-k", "4", *MANY, "--no-report", "-q", "--memory", "0")
+    run(*fit, "-o", tmp_path / "whole")
+    write = Checkpoint.write
+
+    def write_and_change(self):
+        np.save(file, X + 1 if kind == "numbers" else X[:-100])
+        return write(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpoint, "write", write_and_change)
+        said = refused(*fit, "-o", model, "--checkpoint", "0")
+    assert said.startswith(f"{file}: has changed since it was opened. All passes must read the same rows: ")
+    assert reached(model) == 1
+    assert not model.exists()
+    np.save(file, X)
+    run(*fit, "-o", model, "--resume")
+    assert_same_model(model, tmp_path / "whole")
+
+
 @pytest.mark.parametrize("name", FITS)
 def test_wherever_a_fit_ended_it_goes_on_to_the_same_end(name, data, tmp_path, kill_after):
     whole = json.loads(run(*command(data, name, "-o", tmp_path / "whole", "--json")).stdout)

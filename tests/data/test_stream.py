@@ -1,3 +1,8 @@
+import os
+import re
+from pathlib import Path
+
+import fsspec
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -7,7 +12,7 @@ from dbmd.data.location import locate
 from dbmd.data.recipe import Recipe
 from dbmd.data.stream import Shard, Stream
 from dbmd.errors import DataError
-from tables import PLAIN, dense, readers_at_work, table
+from tables import PLAIN, VARIANTS, dense, readers_at_work, table
 
 N = 700
 
@@ -81,3 +86,56 @@ def test_a_file_that_breaks_on_the_way_is_an_error_of_ours_and_leaves_no_thread(
     with pytest.raises(DataError, match=path.name):
         list(stream.chunks())
     assert readers_at_work() == []
+
+
+def change(path):
+    """Change the last byte of a file, and with it the time of its last change."""
+    if "://" in path:
+        with fsspec.open(path) as file:
+            data = file.read()
+        with fsspec.open(path, "wb") as file:
+            file.write(data[:-1] + bytes([data[-1] ^ 1]))
+        return
+    path = Path(path)
+    path.write_bytes(path.read_bytes()[:-1] + b"\0")
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
+
+
+@pytest.mark.parametrize("variant", [*PLAIN, "csv elsewhere", "npy elsewhere", "h5ad elsewhere"])
+def test_a_file_of_the_same_size_with_other_content_has_changed(variant, tmp_path, rng):
+    written = VARIANTS[variant].write(table(rng, N), tmp_path, "data")
+    reader = open_reader(*locate(written.path))
+    stream = Stream([Shard(reader)], Recipe(tuple(written.features)), (N, 5), np.dtype(float))
+    list(stream.chunks())
+    change(written.path)
+    with pytest.raises(DataError, match=f"{re.escape(written.path)}: has changed since it was opened"):
+        next(stream.chunks())
+
+
+def test_a_file_that_changes_while_it_is_read_has_changed(tmp_path, rng):
+    written = PLAIN["npy"].write(table(rng, N), tmp_path, "data")
+    chunks = Stream([Shard(open_reader(*locate(written.path)))], Recipe(("0",)), (N, 1), np.dtype(float)).chunks()
+    next(chunks)
+    change(written.path)
+    with pytest.raises(DataError, match="has changed since it was opened"):
+        list(chunks)
+
+
+def test_a_file_that_is_gone_has_changed(tmp_path, rng):
+    written = PLAIN["npy"].write(table(rng, N), tmp_path, "data")
+    reader = open_reader(*locate(written.path))
+    Path(written.path).unlink()
+    with pytest.raises(DataError, match="has changed since it was opened"):
+        next(reader.read(0, None, ["0"]))
+
+
+def test_a_copy_on_another_machine_may_be_older_but_not_shorter(tmp_path, rng, monkeypatch):
+    written = PLAIN["npy"].write(table(rng, N), tmp_path, "data")
+    (location,) = locate(written.path)
+    here = location.stamp()
+    change(written.path)
+    assert not location.stamp().is_of(here)
+    monkeypatch.setattr("platform.node", lambda: "elsewhere")
+    assert location.stamp().is_of(here)
+    Path(written.path).write_bytes(b"")
+    assert not location.stamp().is_of(here)

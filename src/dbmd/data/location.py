@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -15,6 +16,34 @@ from pyarrow import fs
 
 from dbmd.data.address import Secrets, is_address, shown
 from dbmd.errors import DataError, first_line
+
+# What object stores and servers tell of a file that changes when it does, by the names that filesystems of fsspec use.
+TAGS = {"etag", "generation", "version_id", "versionid", "md5hash", "content-md5", "digest"}
+TAGS |= {"mtime", "updated", "created", "lastmodified", "last_modified", "last-modified"}
+
+
+class Stamp(NamedTuple):
+    """What tells whether a file has changed.
+
+    Attributes
+    ----------
+    size : int or None
+        Number of bytes; None if there is no file.
+    tags : frozenset of tuple
+        What a store tells that changes with the file.
+    host, time : str, int or None
+        The machine it was looked at on, if it is a file there, and when it was changed. Other machines may have a copy
+        that was made at another time.
+    """
+
+    size: int | None
+    tags: frozenset[tuple[str, str]]
+    host: str
+    time: int | None
+
+    def is_of(self, other: Stamp) -> bool:
+        """Say whether this may be a stamp of the same file, unchanged."""
+        return self[:2] == other[:2] and (self.host != other.host or self.time == other.time)
 
 
 @dataclass(frozen=True)
@@ -56,6 +85,22 @@ class Location:
     def size(self) -> int:
         """Number of bytes."""
         return int(self.filesystem.get_file_info(self.path).size or 0)
+
+    def stamp(self) -> Stamp:
+        """Return what tells whether the file has changed, as it is now."""
+        try:
+            info = self.filesystem.get_file_info(self.path)
+            tags: dict[str, Any] = {}
+            if isinstance(self.filesystem, fs.PyFileSystem):
+                store = self.filesystem.handler.fs
+                store.invalidate_cache(self.path)
+                tags = store.info(self.path)
+        except FileNotFoundError:
+            return Stamp(None, frozenset(), "", None)
+        except Exception as error:  # of whatever library a filesystem asks
+            raise DataError(f"{self}: cannot be reached any more ({type(error).__name__}).") from error
+        known = frozenset((name.lower(), str(value)) for name, value in tags.items() if name.lower() in TAGS)
+        return Stamp(info.size, known, platform.node() if self.local else "", info.mtime_ns)
 
     def open(self) -> Any:
         """Return the file, open for reading at any place."""

@@ -77,4 +77,4 @@ class Stream(Samples):
                 row, first = row + rows, first + rows
                 self.on_rows(rows)
             if stop is not None and row != stop:
-                raise DataError(f"{reader.location}: has changed: it has not the rows that it had when it was opened.")
+                raise DataError(f"{reader.location}: has changed since it was opened: it has not the rows it had.")

@@ -3,7 +3,8 @@
 A format is a module with
 
 - ``SUFFIXES``: endings of file names, in lower case.
-- ``open_file(location, **hints) -> Reader``: see :class:`~dbmd.data.formats._reader.Reader`.
+- ``open_file(location, **hints) -> Reader``: see :class:`~dbmd.data.formats._reader.Reader`. What a library raises on a
+  file that is damaged becomes a sentence here and in :meth:`Reader.read`.
 
 The conformance suite in ``tests/data/formats`` takes up a new one by itself.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dbmd.data.formats._reader import MEMORY, Batch, Reader, batch_rows
+from dbmd.data.formats._reader import MEMORY, Batch, Reader, batch_rows, in_our_words
 from dbmd.data.location import Location
 from dbmd.errors import DataError
 from dbmd.registry import load, names
@@ -48,5 +49,8 @@ def open_reader(location: Location, **hints: Any) -> Reader:
     if kind is None:
         known = ", ".join(sorted(suffixes()))
         raise DataError(f"{location}: no known format. Names of files must end in one of {known}.")
-    reader: Reader = load(KIND, kind).open_file(location, **hints)
+    stamp = location.stamp()
+    with in_our_words(location, kind):
+        reader: Reader = load(KIND, kind).open_file(location, **hints)
+    reader.kind, reader.stamp = kind, stamp
     return reader

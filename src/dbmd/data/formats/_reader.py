@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dbmd.data.location import Location
-from dbmd.errors import DataError
+from dbmd.data.location import Location, Stamp
+from dbmd.errors import DataError, first_line
 
 MEMORY = 512_000_000  # bytes: data up to this size are decoded once and kept, unless told
 COLUMN_BYTES = 200  # of its name and its place in what a fit holds, at the very least
@@ -39,6 +40,10 @@ class Reader(ABC):
     ----------
     location : Location
         The file.
+    kind : str
+        The name of its format.
+    stamp : Stamp
+        What it was like when it was opened.
     columns : dict of str to dtype or None
         The names of its columns in order, each with its type, None if it does not hold numbers.
     annotations : tuple of str
@@ -56,6 +61,8 @@ class Reader(ABC):
     """
 
     location: Location
+    kind: str
+    stamp: Stamp
     columns: Mapping[str, np.dtype[Any] | None]
     annotations: tuple[str, ...] = ()
     index: tuple[str, ...] = ()
@@ -72,11 +79,12 @@ class Reader(ABC):
         """Return what stands in a column that does not hold numbers, and where, as far as that is easily found."""
         return ""
 
-    @abstractmethod
     def read(
         self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str] = ()
     ) -> Iterator[Batch]:
         """Yield rows start to stop (None: to the end) in batches of bounded size.
+
+        Raises a DataError if the file is not, or no longer, the one that was opened, or cannot be decoded.
 
         Parameters
         ----------
@@ -87,6 +95,42 @@ class Reader(ABC):
         others : sequence of str
             Further columns, numbers or not.
         """
+        self._check_unchanged()
+        try:
+            with in_our_words(self.location, self.kind):
+                yield from self._batches(start, stop, features, others)
+        except DataError:
+            self._check_unchanged()  # what makes no sense may be the half of one file and the half of another
+            raise
+        self._check_unchanged()
+
+    @abstractmethod
+    def _batches(self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str]) -> Iterator[Batch]:
+        """Yield rows, as :meth:`read` does. What a library raises may be raised."""
+
+    def _check_unchanged(self) -> None:
+        if not self.location.stamp().is_of(self.stamp):
+            raise DataError(
+                f"{self.location}: has changed since it was opened. All passes must read the same rows: wait until it "
+                "is written, or put back what it was, and start again."
+            )
+
+
+@contextmanager
+def in_our_words(location: Location, kind: str) -> Iterator[None]:
+    """Around calls into libraries that read files: what they raise becomes a DataError with the file and what to do."""
+    try:
+        yield
+    except (DataError, MemoryError):
+        raise
+    except Exception as error:  # there is no end to what may be wrong with a file
+        raise unsound(location, kind, error) from error
+
+
+def unsound(location: Location, kind: str, error: BaseException) -> DataError:
+    """Return what to say of a file that a library cannot read."""
+    said = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
+    return DataError(f"{location}: is not a sound {kind} file, or not a whole one: copy or write it anew ({said}).")
 
 
 @dataclass(frozen=True)

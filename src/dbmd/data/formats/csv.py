@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from dbmd.data.formats._arrow import number_type, to_batch
-from dbmd.data.formats._reader import MEMORY, Batch, Reader, check_width, common_type
+from dbmd.data.formats._reader import MEMORY, Batch, Reader, check_width, common_type, unsound
 from dbmd.data.location import Location
 from dbmd.errors import DataError
 
@@ -100,9 +100,7 @@ class Csv(Reader):
                 number += begins
         return f"line {row + 1 + self.header_lines}"
 
-    def read(
-        self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str] = ()
-    ) -> Iterator[Batch]:
+    def _batches(self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str]) -> Iterator[Batch]:
         """Yield batches of the whole file; others are read as text."""
         types = {name: pa.bool_() if self.columns[name] == np.bool_ else pa.float64() for name in features}
         types |= dict.fromkeys(others, pa.string())
@@ -195,7 +193,7 @@ class Csv(Reader):
                 f"{self.location}: has a row of more than {self.block_bytes:,} bytes. "
                 "Has it a quote that is never closed, or is this no csv file?"
             )
-        return DataError(f"{where}: cannot be read as csv ({text.rstrip('.')}).")
+        return unsound(self.location, "csv", error)
 
 
 def _most_frequent(delimiters: str, line: bytes) -> str:

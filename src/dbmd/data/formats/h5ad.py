@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from dbmd.data.formats._csr import CsrFile
 from dbmd.data.formats._reader import BATCH_BYTES, MEMORY, Batch, Reader, batch_rows, check_width
 from dbmd.data.location import Location
-from dbmd.errors import DataError, first_line
+from dbmd.errors import DataError
 
 SUFFIXES = (".h5ad",)
 MOST_ROWS = 1 << 20  # whose ends are looked at together
@@ -62,9 +62,7 @@ class H5ad(Reader):
             raise DataError(f"{location}: variable {twice!r} occurs twice. Call adata.var_names_make_unique() first.")
         self.numbers = {name: i for i, name in enumerate(names)}
 
-    def read(
-        self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str] = ()
-    ) -> Iterator[Batch]:
+    def _batches(self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str]) -> Iterator[Batch]:
         """Yield batches of X and columns of obs."""
         stop = self.n_rows if stop is None else stop
         assert stop is not None
@@ -127,19 +125,10 @@ class H5ad(Reader):
             raise DataError(
                 f"{self.location}: reading h5ad needs h5py. Install it with: pip install 'dbmd[anndata]'"
             ) from None
-        with ExitStack() as stack:
-            try:
-                local = self.location.local
-                place = str(local) if local else stack.enter_context(self.location.open())
-                file = stack.enter_context(h5py.File(place, "r"))
-            except OSError as error:
-                raise DataError(f"{self.location}: not a complete h5ad file ({first_line(error)}).") from error
-            try:
-                yield file
-            except (OSError, LookupError, RuntimeError, ValueError) as error:
-                if isinstance(error, DataError):
-                    raise
-                raise DataError(f"{self.location}: cannot be decoded ({first_line(error)}).") from error
+        with self.location.open() as file:
+            local = self.location.local
+            with h5py.File(str(local) if local else file, "r") as opened:
+                yield opened
 
 
 def _index(group: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tokenize
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from dbmd.data.formats._reader import MEMORY, Batch, Numbered, Reader, batch_rows, check_width
 from dbmd.data.location import Location
-from dbmd.errors import DataError, first_line
+from dbmd.errors import DataError
 from dbmd.npy import read_header
 
 SUFFIXES = (".npy",)
@@ -30,10 +29,7 @@ class Npy(Reader):
     def __init__(self, location: Location, memory: int) -> None:
         self.location = location
         with location.open() as file:
-            try:
-                shape, self.is_fortran, self.dtype = read_header(file)
-            except (ValueError, OSError, SyntaxError, tokenize.TokenError) as error:
-                raise DataError(f"{location}: not a complete npy file ({first_line(error)}).") from error
+            shape, self.is_fortran, self.dtype = read_header(file)
             self.offset, size = file.tell(), file.size()
         if self.dtype.kind not in "biuf":
             raise DataError(f"{location}: must hold numbers. Got an array of type {self.dtype}.")
@@ -49,9 +45,7 @@ class Npy(Reader):
         self.columns = Numbered(self.n_columns, self.dtype)
         self.decodes = location.local is None
 
-    def read(
-        self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str] = ()
-    ) -> Iterator[Batch]:
+    def _batches(self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str]) -> Iterator[Batch]:
         """Yield views of the memory map, or pieces read from afar."""
         import pyarrow as pa
 

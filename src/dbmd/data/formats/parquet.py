@@ -11,32 +11,30 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dbmd.data.formats._arrow import joined, number_type, to_batch, with_column
-from dbmd.data.formats._reader import Batch, Reader, batch_rows, common_type
+from dbmd.data.formats._reader import MEMORY, Batch, Reader, batch_rows, check_width, common_type
 from dbmd.data.location import Location
-from dbmd.errors import DataError, first_line
+from dbmd.errors import DataError
 
 SUFFIXES = (".parquet", ".pq", ".parq")
 GROUP_BYTES = 64_000_000  # row groups up to this size are decoded in one go, twice as fast as piece by piece
 COLUMNS_BYTES = 8_000_000  # of columns that are decoded together then
 
 
-def open_file(location: Location, **hints: Any) -> Reader:
+def open_file(location: Location, *, memory: int = MEMORY, **hints: Any) -> Reader:
     """Open a Parquet file; the folders ``name=value`` that it lies in are columns, too."""
-    return Parquet(location)
+    return Parquet(location, memory)
 
 
 class Parquet(Reader):
     """A Parquet file."""
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, memory: int) -> None:
         self.location = location
-        try:
-            with location.open() as file:
-                parquet = pq.ParquetFile(file)
-                schema, metadata = parquet.schema_arrow, parquet.metadata
-                names = schema.names
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{location}: not a complete Parquet file ({first_line(error)}).") from error
+        with location.open() as file:
+            parquet = pq.ParquetFile(file)
+            schema, metadata = parquet.schema_arrow, parquet.metadata
+            names = schema.names
+        check_width(location, len(names), memory)
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise DataError(f"{location}: column {twice!r} occurs twice. Rename one of them.")
@@ -51,24 +49,19 @@ class Parquet(Reader):
         self.groups = edges[:-1].tolist()
         self.cuts = self.groups or [0]
 
-    def read(
-        self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str] = ()
-    ) -> Iterator[Batch]:
+    def _batches(self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str]) -> Iterator[Batch]:
         """Yield batches, decoded row group by row group."""
         stop = int(self.n_rows or 0) if stop is None else stop
         dtype = common_type([self.columns[name] for name in features])
         groups = [i for i, first in enumerate(self.groups) if start <= first < stop]
-        try:
-            with self.location.open() as file:
-                # Buffered: otherwise a column of a row group, however large, is read in one piece.
-                parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 16)
-                for group in groups:
-                    # The size once decoded: runs of equal values take next to nothing in the file.
-                    size = parquet.metadata.row_group(group).num_rows * len(features) * dtype.itemsize
-                    decode = self._in_one_go if size <= GROUP_BYTES else self._piecewise
-                    yield from decode(parquet, group, features, others, dtype)
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{self.location}: cannot be decoded ({first_line(error)}).") from error
+        with self.location.open() as file:
+            # Buffered: otherwise a column of a row group, however large, is read in one piece.
+            parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 16)
+            for group in groups:
+                # The size once decoded: runs of equal values take next to nothing in the file.
+                size = parquet.metadata.row_group(group).num_rows * len(features) * dtype.itemsize
+                decode = self._in_one_go if size <= GROUP_BYTES else self._piecewise
+                yield from decode(parquet, group, features, others, dtype)
 
     def _in_one_go(
         self, parquet: Any, group: int, features: Sequence[str], others: Sequence[str], dtype: np.dtype[Any]
