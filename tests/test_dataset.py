@@ -565,9 +565,7 @@ def test_a_file_that_changes_between_the_passes_does_not_go_unnoticed(tmp_path):
     data = opened(written, memory=STREAMED)
     text = Path(written.path).read_text()
     Path(written.path).write_text(text.replace("x4\n", "x4\n0,0,n0,many,1,1,1,1\n", 1))
-    with pytest.raises(
-        DataError, match="has changed since it was opened"
-    ):
+    with pytest.raises(DataError, match="has changed since it was opened"):
         fitted(data)
 
 

@@ -125,3 +125,59 @@ def test_names_of_variables_may_be_of_a_type_with_missing_values(tmp_path):
         file["var"]["_index/values"] = np.array([b"one", b"two"])
         file["var"]["_index/mask"] = np.zeros(2, bool)
     assert list(opened(path).columns) == ["one", "two"]
+
+
+def external_link(file, X):
+    file["X"] = h5py.ExternalLink("other.h5", "/X")
+
+
+def soft_link_to_an_external_one(file, X):
+    file["deep/out"] = h5py.ExternalLink("other.h5", "/")
+    file["X"] = h5py.SoftLink("/deep/out/X")
+
+
+def external_storage(file, X):
+    X.tofile("other.bin")
+    file.create_dataset("X", X.shape, X.dtype, external=[("other.bin", 0, X.nbytes)])
+
+
+def virtual_dataset(file, X):
+    layout = h5py.VirtualLayout(X.shape, X.dtype)
+    layout[:] = h5py.VirtualSource("other.h5", "X", X.shape)
+    file.create_virtual_dataset("X", layout)
+
+
+def entries_by_an_external_link(file, X):
+    file["X/indices"], file["X/indptr"] = np.arange(2), np.array([0, 2])
+    file["X/data"] = h5py.ExternalLink("other.h5", "/X")
+
+
+@pytest.mark.parametrize(
+    ("put", "name"),
+    [
+        (external_link, "X"),
+        (soft_link_to_an_external_one, "deep/out"),
+        (external_storage, "X"),
+        (virtual_dataset, "X"),
+        (entries_by_an_external_link, "X/data"),
+    ],
+)
+def test_numbers_in_another_file_are_not_read(put, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X = np.arange(2.0 * N).reshape(N, 2)
+    with h5py.File("other.h5", "w") as file:
+        file["X"] = X
+    written(tmp_path, X)
+    with h5py.File("data.h5ad", "a") as file:
+        del file["X"]
+        put(file, X)
+    with pytest.raises(DataError, match=rf"h5ad: /{name} is stored in another file, which is not read\. Write it"):
+        open_data("data.h5ad")
+
+
+def test_a_link_inside_the_file_is_followed(tmp_path):
+    path = written(tmp_path, np.arange(2.0 * N).reshape(N, 2))
+    with h5py.File(path, "a") as file:
+        file.move("X", "layers/raw")
+        file["X"] = h5py.SoftLink("/layers/raw")
+    assert open_data(path).shape == (N, 2)

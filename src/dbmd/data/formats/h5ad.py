@@ -31,6 +31,7 @@ class H5ad(Reader):
     def __init__(self, location: Location, memory: int) -> None:
         self.location = location
         with self._file() as file:
+            self._check_closed(file)
             if "X" not in file or "var" not in file or "obs" not in file:
                 raise DataError(f"{location}: must have X, obs and var, as AnnData writes them. Got {sorted(file)}.")
             X = file["X"]
@@ -95,6 +96,23 @@ class H5ad(Reader):
                 yield start + i, self.csr.rows(X["data"][entries], X["indices"][entries], edges[i : j + 1])
                 i = j
             start += i
+
+    def _check_closed(self, file: Any) -> None:
+        """Raise a DataError if anything in the file is in another one: whoever made it could read what we may read."""
+        import h5py
+
+        def outside(name: str, link: Any) -> str | None:
+            if isinstance(link, h5py.HardLink):
+                target = file[name]
+                return name if isinstance(target, h5py.Dataset) and (target.is_virtual or target.external) else None
+            return name if isinstance(link, h5py.ExternalLink) else None
+
+        found = file.visititems_links(outside)  # which stops at the first, and does not follow what leads outside
+        if found is not None:
+            raise DataError(
+                f"{self.location}: /{found} is stored in another file, which is not read. "
+                "Write it with all its numbers inside: anndata.read_h5ad(path).write_h5ad(new)."
+            )
 
     def _check_there(self, dataset: Any) -> None:
         """Raise a DataError if a dataset has less in the file than it takes: what is missing would read as zeros."""
