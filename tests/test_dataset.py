@@ -16,10 +16,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from dbmd import DBMD
+from dbmd import DBMD, load
 from dbmd.data.block import Block
+from dbmd.data.formats import MEMORY
 from dbmd.data.stream import Stream
-from dbmd.dataset import MEMORY, in_memory, open_data
+from dbmd.dataset import in_memory, open_data
 from dbmd.errors import DataError
 from tables import (
     LABEL,
@@ -584,3 +585,37 @@ def test_a_model_can_be_fitted_again_to_files_with_other_features(tmp_path):
     assert model.feature_names_in_.tolist() == ["c", "d", "e"]
     with pytest.raises(ValueError, match="has 3"):
         model.transform(open_data(tmp_path / "one.parquet"))
+
+
+def in_halves(X):
+    """Return a CSR matrix with two entries for each that it has, in no order."""
+    order = np.concatenate([np.r_[i:j, i:j][::-1] for i, j in pairwise(X.indptr)])
+    return sparse.csr_matrix((X.data[order] / 2, X.indices[order], 2 * X.indptr), shape=X.shape)
+
+
+def test_entries_in_parts_are_what_they_are_in_one(tmp_path):
+    X = sparse.csr_matrix(mixed().X * (np.random.default_rng(0).random((400, 5)) < 0.6))
+    halves = in_halves(X)
+    assert (halves != X).nnz == 0
+    for name, matrix in (("one", X), ("halves", halves)):
+        sparse.save_npz(tmp_path / f"{name}.npz", matrix)
+    expected = fitted(X).components_
+    assert_array_equal(fitted(halves).components_, expected)
+    assert halves.nnz == 2 * X.nnz  # who handed it over has it as it was
+    for memory in (KEPT, STREAMED):
+        one, other = (open_data(tmp_path / f"{name}.npz", memory=memory) for name in ("one", "halves"))
+        assert one.about["fingerprint"] == other.about["fingerprint"]
+        assert_array_equal(fitted(other).components_, fitted(one).components_)
+
+
+@pytest.mark.parametrize("labels", [[-1, 2**63 - 1, 2**63], ["a", "a\0", "b"]])
+def test_sources_that_numpy_takes_for_the_same_are_several(labels, tmp_path):
+    data = mixed()
+    of_each = [labels[i] for i in data.sources]
+    model = fitted(data.X, source=of_each)
+    assert model.sources_.tolist() == labels
+    assert_array_equal(model.noise_variance_, fitted(data.X, source=data.sources).noise_variance_)
+    model.partial_fit(data.X, source=of_each)
+    assert model.sources_.tolist() == labels
+    model.save(tmp_path / "model")
+    assert load(tmp_path / "model").sources_.tolist() == labels

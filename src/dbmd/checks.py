@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dbmd.data.finite import not_finite
+from dbmd.data.recipe import as_array
 
 
 def number_sources(source: ArrayLike | None, n: int) -> tuple[NDArray[Any], NDArray[np.intp] | int]:
     """Return the sorted labels of the sources, and the number of each sample's own (one int if there is but one)."""
     if source is None:
         return np.array([0]), 0
-    values = np.asarray(source)
+    values = as_array(source) if isinstance(source, list | tuple) else np.asarray(source)
     if isinstance(source, list | tuple) and len({type(label) for label in source}) > 1:
         values = np.array(source, dtype=object)  # else NumPy would make text of everything
     if values.shape != (n,):
@@ -55,6 +56,8 @@ def number_among(known: NDArray[Any], found: NDArray[Any] | None) -> tuple[NDArr
             f"source must have labels of the kind that the model knows, such as {known[0]!r}. Got {found[0]!r}."
         )
     both = np.concatenate([known, found])  # of the type that has room for all
+    if both.tolist() != [*known.tolist(), *found.tolist()]:  # there is none
+        both = np.concatenate([known.astype(object), found.astype(object)])
     already = set(both[: len(known)].tolist())
     new = [label not in already for label in both[len(known) :].tolist()]
     names = np.concatenate([both[: len(known)], both[len(known) :][new]])

@@ -11,10 +11,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from scipy import sparse
 
 from dbmd.data import partition
-from dbmd.data.address import shown
-from dbmd.data.block import float_type
+from dbmd.data.block import canonical, float_type
 from dbmd.data.columns import Wanted, choose, choose_named, complete, computing_type
 from dbmd.data.cut import cut, ranges
 from dbmd.data.files import open_all
@@ -169,6 +169,7 @@ def in_memory(
         Names of the features.
     """
     dtype = float_type(Xt.dtype)
+    Xt = canonical(Xt) if sparse.issparse(Xt) else Xt
     return Dataset(
         Xt.shape,
         dtype,

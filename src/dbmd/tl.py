@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dbmd.data.ahead import ahead
-from dbmd.data.block import Samples, Window, float_type
+from dbmd.data.block import Samples, Window, canonical, float_type
 from dbmd.data.finite import not_finite
 from dbmd.data.formats import MEMORY, batch_rows
 from dbmd.dataset import Dataset
@@ -142,7 +142,7 @@ class Backed(Samples):
         for i in range(0, self.shape[0], step):
             j = min(i + step, self.shape[0])
             rows: Any = self.X[i:j]
-            rows = sparse.csr_array(rows) if sparse.issparse(rows) else np.asarray(rows)
+            rows = canonical(sparse.csr_array(rows)) if sparse.issparse(rows) else np.asarray(rows)
             entry = not_finite(rows) if rows.dtype.kind == "f" else None
             if entry is not None:
                 raise DataError(f"Row {i + entry.row} of adata holds {entry.value}. Only finite numbers can be fitted.")

@@ -184,3 +184,12 @@ def test_functions_on_blocks_see_blocks_and_leave_parts():
     assert changed.memory == "it"
     assert does_continue(OnBlocks(remember, numbering))
     assert not does_continue(OnBlocks(shape_of, numbering))
+
+
+def test_entries_in_parts_are_what_they_are_in_one():
+    one = sparse.csr_array(np.array([[0.0, 3.0, 0.0], [1.0, 0.0, 2.0]]))
+    parts = sparse.csr_array(
+        (np.array([2.0, 1.0, 1.0, 2.0]), np.array([1, 1, 0, 2]), np.array([0, 2, 4])), shape=(2, 3)
+    )
+    found = [take_stock(of_array(Xt, 0))[1].fingerprint for Xt in (one, parts)]
+    assert found[0] == found[1]

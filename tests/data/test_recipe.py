@@ -29,6 +29,18 @@ def window(recipe, X, others, row=0, first=0):
 
 # -- names ---------------------------------------------------------------------------------------------------------
 
+# What an array of NumPy's own types would not tell apart.
+ALIKE = [[-1, 2**63 - 1, 2**63], ["a", "a\0"], ["1", "a\0", "a\0\0"], [2**53, 2**53 + 1, 0.5]]
+
+
+@pytest.mark.parametrize("values", ALIKE)
+def test_names_are_told_apart(values):
+    names = sorted_names(set(values), "names")
+    assert names.tolist() == sorted(values)
+    for i, value in enumerate(names.tolist()):
+        kind = pa.uint64() if value == 2**63 else None
+        assert numbers(pa.array([value], kind), names, FILE, 0, "lab").tolist() == [i]
+
 
 @given(st.sets(st.integers(-(10**12), 10**12), min_size=1))
 def test_whole_numbers_are_numbers_even_if_they_come_as_text(values):

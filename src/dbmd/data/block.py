@@ -248,6 +248,18 @@ def _prepared(Xt: Any, rows: Rows, dtype: np.dtype[Any], taken: NDArray[Any] | N
     return np.subtract(part, taken, out=room[: len(part)], dtype=dtype)
 
 
+def canonical(Xt: Any) -> Any:
+    """Return a CSR array or matrix with at most one entry for each place, in order, adding those that are in parts.
+
+    Norms, draws and the fingerprint look at entries. What has several for a place, or in another order, is copied.
+    """
+    if Xt.has_canonical_format:
+        return Xt
+    Xt = Xt.copy()
+    Xt.sum_duplicates()
+    return Xt
+
+
 def consecutive_rows(Xt: Any, start: int, stop: int) -> Any:
     """Return rows start to stop as a view, for CSR too: slicing it would copy the entries in every pass."""
     if not sparse.issparse(Xt):

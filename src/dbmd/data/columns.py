@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from dbmd.data.block import float_type
 from dbmd.data.files import names_of_files
 from dbmd.data.formats import Reader
-from dbmd.data.recipe import EACH_FILE, Recipe, sorted_names
+from dbmd.data.recipe import EACH_FILE, Recipe, as_array, sorted_names
 from dbmd.data.scan import Scan, check_categories
 from dbmd.errors import DataError
 from dbmd.text import quoted
@@ -98,7 +98,7 @@ def complete(recipe: Recipe, found: Scan, categories: Mapping[str, Sequence[Any]
     encoded = {}
     for name in recipe.encoded:
         check_categories(found.values[name], where, name)
-        given = np.asarray(categories[name]) if name in categories else None
+        given = as_array(list(categories[name])) if name in categories else None
         encoded[name] = sorted_names(names[name], f"values of column {name!r}") if given is None else given
     sources = None
     if recipe.files:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from dbmd.data.block import Block
+from dbmd.data.block import Block, canonical
 from dbmd.data.columns import check_n_sources, computing_type
 from dbmd.data.fingerprint import MASK, fingerprint, multipliers
 from dbmd.data.finite import not_finite
@@ -103,7 +103,7 @@ def of_array(Xt: Any, index: int, sources: Any = None) -> Node:
                 f"Got shape {np.shape(sources)}."
             )
         named = Named(*distinct(pa.array(np.asarray(sources)), place, 0, "source"))
-    Xt = sparse.csr_array(Xt) if sparse.issparse(Xt) else np.asarray(Xt)
+    Xt = canonical(sparse.csr_array(Xt)) if sparse.issparse(Xt) else np.asarray(Xt)
     return Node(place.location, Part(Xt, named, index=index))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,7 +128,7 @@ def numbers(column: Any, names: NDArray[Any], reader: Reader, row: int, column_n
 
 def as_named(values: list[Any], names: NDArray[Any]) -> list[Any]:
     """Return values of a column as they are named: text from a csv file may stand for whole numbers."""
-    if names.dtype.kind == "U":
+    if names.dtype.kind == "U" or any(isinstance(name, str) for name in names[:1].tolist()):
         return values
     return [int(value) if isinstance(value, str) and _is_whole(value) else value for value in values]
 
@@ -142,7 +142,16 @@ def sorted_names(values: set[Any], what: str, *, as_they_are: bool = False) -> N
     if len(kinds) > 1 and not kinds <= {int, float, bool}:
         shown = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise DataError(f"The {what} must be of one kind in all files. Got {shown}.")
-    return np.array(sorted(values))
+    return as_array(sorted(values))
+
+
+def as_array(values: Sequence[Any]) -> NDArray[Any]:
+    """Return values as an array of the type that NumPy gives them; as objects if it would not tell all of them apart.
+
+    It makes floating-point numbers of -1 and 2^63, and text that ends in NUL ends before it.
+    """
+    array = np.array(values)
+    return array if array.tolist() == list(values) else np.array(values, dtype=object)
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
+from dbmd.data.block import canonical
 from dbmd.data.formats._arrow import joined, number_type, to_batch, to_numbers
 from dbmd.data.formats._reader import common_type
 from dbmd.data.place import Place
@@ -101,5 +102,5 @@ def _from_ml(column: Any, name: str, place: Place) -> Any:
     places[from_dense] = np.tile(np.arange(m, dtype=np.int32), int(is_dense.sum()))
     places[~from_dense] = to_numbers(indices.flatten())
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32 if len(entries) < 2**31 else np.int64)
-    Xt = sparse.csr_array((entries, places, indptr), shape=(n, m))
+    Xt = canonical(sparse.csr_array((entries, places, indptr), shape=(n, m)))
     return Xt if Xt.nnz < SPARSE_BELOW * n * m else Xt.toarray()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dbmd.data.block import canonical
 from dbmd.data.formats._reader import MEMORY
 from dbmd.data.location import Location
 from dbmd.errors import DataError
@@ -79,4 +80,4 @@ class CsrFile:
                 f"last column. Got {indices.min()} to {indices.max()}."
             )
         part.check_format()  # brings the indices to types that the products take
-        return part
+        return canonical(part)
