@@ -1,5 +1,6 @@
 """What is wrong with data is said in a sentence or two: which file, which row and column, what to do."""
 
+import os
 import re
 import zipfile
 from pathlib import Path
@@ -79,6 +80,23 @@ def no_file():
 def an_empty_folder():
     Path("nothing").mkdir()
     return "nothing"
+
+
+NO_FILE = (
+    "{}: is neither a file nor a folder. Data are read several times, which a pipe or a device does not allow: write "
+    "them to a file first."
+)
+
+
+@case(NO_FILE.format("a.csv"))
+def a_pipe():
+    os.mkfifo("a.csv")
+    return "a.csv"
+
+
+@case(NO_FILE.format("/dev/null"))
+def a_device():
+    return "/dev/null"
 
 
 @case(f"other: the folder has no file that ends in one of {ENDINGS}.")

@@ -127,10 +127,18 @@ def locate(text: str | Path) -> list[Location]:
         raise DataError(f"{text}: cannot be read ({first_line(error)}).") from error
     if info.type == fs.FileType.NotFound:
         raise DataError(f"{text}: no such file or folder.")
+    if info.type == fs.FileType.Unknown:
+        raise DataError(
+            f"{text}: is neither a file nor a folder. Data are read several times, which a pipe or a device does not "
+            "allow: write them to a file first."
+        )
     if info.type == fs.FileType.File:
         return [Location(filesystem, path, text)]
     found = []
-    entries = filesystem.get_file_info(fs.FileSelector(path, recursive=True))
+    try:
+        entries = filesystem.get_file_info(fs.FileSelector(path, recursive=True))
+    except OSError as error:
+        raise DataError(f"{text}: the folder cannot be read ({first_line(error)}).") from error
     models = {entry.path.rpartition("/")[0] for entry in entries if entry.path.endswith("/model.json")}
     for entry in entries:
         folder, _, name = entry.path.rpartition("/")
