@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import os
 import shutil
 import stat
 
@@ -306,6 +307,14 @@ def test_what_is_not_there_or_not_complete_is_said(saved, tmp_path):
     assert "no model.json" in refusal(saved / "model.json")
     shutil.copy(saved / "model.json", tmp_path)
     assert "arrays.npz is missing" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["model.json", "arrays.npz"])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(name, saved, tmp_path):
+    shutil.copytree(saved, tmp_path / "model")
+    (tmp_path / "model" / name).unlink()
+    os.mkfifo(tmp_path / "model" / name)
+    assert f"{name} cannot be read: it is a pipe" in refusal(tmp_path / "model")
 
 
 def test_a_model_of_a_newer_version_is_refused_with_what_to_do(saved, tmp_path):

@@ -18,7 +18,7 @@ from dbmd.config import Config
 from dbmd.errors import first_line
 from dbmd.profile import Profile
 from dbmd.result import Iteration
-from dbmd.storage import from_npz, left_aside, to_json, to_npz, write_directory
+from dbmd.storage import from_npz, left_aside, read_file, to_json, to_npz, write_directory
 
 FORMAT, FORMAT_VERSION = "dbmd-model", 1
 # What may be in a model directory: the model, what is made from it, and what pyspark.ml knows it by.
@@ -136,11 +136,13 @@ def _check_sizes(model: Any) -> None:
 def read_record(path: Path) -> dict[str, Any]:
     """Return ``model.json`` of a model directory."""
     try:
-        record: dict[str, Any] = json.loads((path / "model.json").read_text("utf-8"))
+        text = read_file(path / "model.json")
     except (FileNotFoundError, NotADirectoryError):
         aside = left_aside(path)
         hint = f" An interrupted overwrite left the model before it in {aside}: rename it." if aside else ""
         raise FileNotFoundError(f"{path} is not a model: it has no model.json.{hint}") from None
+    try:
+        record: dict[str, Any] = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path / 'model.json'} cannot be read: {error}.") from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:

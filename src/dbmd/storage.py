@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -115,17 +116,27 @@ def to_npz(arrays: Arrays) -> bytes:
     return buffer.getvalue()
 
 
+def read_file(path: Path) -> bytes:
+    """Return the content of a regular file. Anything else might never begin, or never end: a ValueError."""
+    # Without O_NONBLOCK, opening a pipe waits for someone to write to it.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        mode = os.fstat(handle).st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a directory" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "a device"
+            raise ValueError(f"{path} cannot be read: it is {kind}, not a regular file.")
+        with open(handle, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(handle)
+
+
 def from_npz(path: Path) -> dict[str, NDArray[Any]]:
     """Return the arrays of an npz archive. Pickles, which could run code, are refused."""
+    content = read_file(path)
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            most = max(MOST_UNPACKED, MOST_RATIO * sum(member.compress_size for member in members))
-            if sum(member.file_size for member in members) > most:
-                raise ValueError(f"its arrays would take more than {most} bytes")
-            return {name.removesuffix(".npy"): read_member(archive, name, most) for name in archive.namelist()}
-    except FileNotFoundError:
-        raise
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return {name.removesuffix(".npy"): _from_npy(archive, name) for name in archive.namelist()}
     except Exception as error:  # what zipfile and NumPy raise on bytes gone wrong is not written down anywhere
         reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise ValueError(f"{path} cannot be read: {reason}.") from error

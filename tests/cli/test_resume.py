@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import signal
 import subprocess
@@ -348,6 +349,9 @@ def test_a_checkpoint_that_is_none_is_an_error(stopped):
     with open(checkpoint, "wb") as file:
         np.savez(file, other=np.zeros(3))
     assert "is not a checkpoint" in refused(*resume(stopped))
+    checkpoint.unlink()
+    os.mkfifo(checkpoint)
+    assert "model.checkpoint cannot be read: it is a pipe" in refused(*resume(stopped))
 
 
 def test_progress_says_where_it_goes_on(stopped):

@@ -18,6 +18,7 @@ from pyspark.ml.util import DefaultParamsReader, MLReader, MLWriter
 
 from dbmd import persistence
 from dbmd.estimator import load
+from dbmd.storage import read_file
 
 METADATA = "metadata/part-00000"  # where pyspark.ml looks for it
 
@@ -68,11 +69,11 @@ class ModelReader(MLReader):
         folder = local_path(path)
         model = self._cls(load(folder))
         try:
-            text = (folder / METADATA).read_text("utf-8")
+            text = read_file(folder / METADATA)
         except FileNotFoundError:  # it was not written by this face
             return model
         try:
-            metadata = json.loads(text)
+            metadata = json.loads(text.decode())
             model._paramMap.clear()
             model._resetUid(metadata["uid"])
             DefaultParamsReader.getAndSetParams(model, metadata)
