@@ -187,7 +187,8 @@ def test_a_start_that_is_not_finite_is_refused_with_its_place(value):
         Config(n_components=2, init=init).start(n_features=3)
 
 
-@pytest.mark.parametrize("init", [None, [["a", "b"], ["c", "d"]]])
+@pytest.mark.parametrize("init", [None, [["a", "b"], ["c", "d"]], np.full((2, 2), "a"), np.ones((2, 2)) + 1j])
 def test_a_start_that_is_no_array_of_numbers_is_refused(init):
-    with pytest.raises((TypeError, ValueError), match="'init'"):
+    with pytest.raises((TypeError, ValueError), match="'init'") as caught:
         Config(n_components=2, init=init).start(n_features=2)
+    assert "\n" not in str(caught.value)

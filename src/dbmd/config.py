@@ -111,7 +111,10 @@ class Config:
         if isinstance(self.init, str):
             return None
         try:
-            W = np.array(self.init, dtype=np.float64)
+            W = np.array(self.init)
+            if W.dtype.kind == "c":
+                raise TypeError  # or NumPy would leave out the imaginary part
+            W = W.astype(np.float64)
         except (TypeError, ValueError):
             raise TypeError(_message("init", f"one of {INITS} or an array of numbers", self.init)) from None
         expected = (self.n_components, n_features)
@@ -173,4 +176,6 @@ def _check_name(name: str, value: Any, known: tuple[str, ...], otherwise: str = 
 
 
 def _message(name: str, allowed: str, value: Any) -> str:
-    return f"The {name!r} parameter of DBMD must be {allowed}. Got {value!r}."
+    # Arrays are shown in several lines, and errors are one.
+    shown = " ".join(repr(value).split()) if isinstance(value, np.ndarray) else repr(value)
+    return f"The {name!r} parameter of DBMD must be {allowed}. Got {shown}."

@@ -1,5 +1,6 @@
 """What goes wrong is said in one sentence: exit code 2, nothing on stdout, no traceback."""
 
+import io
 import json
 import os
 
@@ -191,7 +192,12 @@ def test_columns_that_do_not_fit_are_named(options, told, folder, tmp_path):
         (["--alpha", "0.5"], ["alpha", "0.5"]),
         (["--alpha", "nan"], ["alpha", "nan"]),
         (["--lam", "-1"], ["lam", "-1"]),
-        (["--tol", "-1"], ["tol", "-1"]),
+        (["--tol", "-1"], ["--tol must be a float >= 0. Got -1.0."]),
+        (["--tol", "nan"], ["--tol must be a float >= 0. Got nan."]),
+        (["--lam", "inf"], ["--lam must be", "inf"]),
+        (["--noise", "nan"], ["--noise must be", "nan"]),
+        (["--effective-features", "inf"], ["--effective-features must be", "inf"]),
+        (["--solver-option", "tol=nan"], ["--solver-option tol must be", "nan"]),
         (["--max-iter", "0"], ["--max-iter must be", "0"]),
         (["--n-init", "0"], ["--n-init must be", "0"]),
         (["--nodes", "0"], ["--nodes must be", "0"]),
@@ -208,17 +214,37 @@ def test_wrong_values_are_told_with_what_is_allowed(options, told, folder, tmp_p
     sentence = refused("fit", folder / "good.npy", "-k", "3", "-o", tmp_path / "new", "-q", *options)
     for part in told:
         assert part.lower() in sentence.lower()
+    assert "----" not in sentence
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"no array", None], ids=["an empty file", "a file of text", "an array of objects"]
-)
-def test_a_start_that_is_no_array_is_named(content, folder, tmp_path):
-    if content is None:
-        np.save(tmp_path / "start.npy", np.array([{}], object))
+def npy(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+STARTS = {
+    "a pipe": None,
+    "an empty file": b"",
+    "a file of text": b"no array",
+    "objects": npy(np.array([{}], object)),
+    "complex numbers": npy(np.ones((3, 4)) + 1j),
+    "texts": npy(np.full((3, 4), "a")),
+    "half a header": npy(np.ones((3, 4)))[:60],
+    "a header that is no Python": npy(np.ones((3, 4))).replace(b"'descr'", b"((((((("),
+    "a negative size": npy(np.ones((3, 4))).replace(b"(3, 4)", b"(-1,4)"),
+    "too few numbers": npy(np.ones((3, 4)))[:-8],
+    "another version of the format": b"\x93NUMPY\x09" + npy(np.ones((3, 4)))[7:],
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_start_that_is_no_array_of_numbers_is_named(name, folder, tmp_path):
+    if STARTS[name] is None:
+        os.mkfifo(tmp_path / "start.npy")
     else:
-        (tmp_path / "start.npy").write_bytes(content)
+        (tmp_path / "start.npy").write_bytes(STARTS[name])
     sentence = refused("fit", folder / "good.npy", "-k", "3", "-o", tmp_path / "new", "--init", tmp_path / "start.npy")
     assert "start.npy" in sentence
 
@@ -231,6 +257,7 @@ def test_a_start_that_is_no_array_is_named(content, folder, tmp_path):
         (["--noise", "loud"], "'loud'"),
         (["--memory", "much"], "'much'"),
         (["--checkpoint", "-1"], "--checkpoint"),
+        (["--checkpoint", "nan"], "--checkpoint"),
         (["--seed", "-1"], "--seed"),
         (["--seed", "4294967296"], "--seed"),
         (["--image-shape", "3"], "'3'"),

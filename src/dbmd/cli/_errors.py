@@ -120,4 +120,4 @@ def _sentence(error: BaseException) -> str:
         return f"{name}{error.strerror}."
     message = str(error) or type(error).__name__
     # Wrong values of parameters; what else is said has names of files and columns, which stay as they are.
-    return in_options(message) if message.startswith("The '") else message
+    return in_options(message) if message.startswith(("The '", 'The "solver_options')) else message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -28,9 +29,15 @@ def option_name(parameter: str) -> str:
 
 def in_options(message: str) -> str:
     """Return a message about parameters of DBMD in the words of the command line."""
-    message = re.sub(r"The '(\w+)' parameter of DBMD", lambda found: option_name(found[1]), message)
-    names = r"\b(n_components|random_state|n_nodes|solver_options|max_iter|n_init|tol)\b"
-    return re.sub(names, lambda found: option_name(found[1]), message)
+    parameter = r"The '(\w+)' parameter of DBMD"
+    of_the_solver = r"""The "solver_options\['(\w+)'\]" parameter of DBMD"""
+    name = r"\b(n_components|random_state|n_nodes|solver_options|max_iter|n_init|tol)\b"
+
+    def translated(found: re.Match[str]) -> str:
+        return f"--solver-option {found[2]}" if found[2] else option_name(found[1] or found[3])
+
+    # In one pass: what was translated must not be translated again.
+    return re.sub(f"{parameter}|{of_the_solver}|{name}", translated, message)
 
 
 class LocalPath(click.Path):
@@ -59,6 +66,22 @@ class Size(click.ParamType):  # type: ignore[type-arg]
         if not match or match[2].lower() not in UNITS:
             self.fail(f"{value!r} is not a size. Write 500MB or 2GB.", param, ctx)
         return int(float(match[1]) * UNITS[match[2].lower()])
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds, zero or more; inf: never."""
+
+    name = "seconds"
+
+    def __init__(self) -> None:
+        super().__init__(min=0.0)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number."""
+        seconds: float = super().convert(value, param, ctx)
+        if math.isnan(seconds):  # which is neither above nor below anything
+            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
+        return seconds
 
 
 class Names(click.ParamType):  # type: ignore[type-arg]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -15,15 +16,14 @@ from typing import Any
 import click
 import numpy as np
 
-from dbmd.cli._options import LocalPath, Names, NumberOrName, Shape, how_to_read, how_to_talk, in_options, option_name
+from dbmd.cli._options import Names, NumberOrName, Seconds, Shape, how_to_read, how_to_talk, in_options, option_name
 from dbmd.cli._progress import Progress
 from dbmd.cli._summary import in_words, summary
 from dbmd.cli._talk import say, say_json
 from dbmd.config import INFERENCES, Config
-from dbmd.data.address import is_address, shown
+from dbmd.errors import first_line
 from dbmd.registry import names
-from dbmd.storage import check_can_write
-from dbmd.text import printable, quoted
+from dbmd.storage import check_can_write, read_file, to_json
 
 DEFAULT = Config()
 # What may differ between a run and the one that resumes it: nothing that moves the result.
@@ -88,11 +88,11 @@ FREE = ("engine", "forget_factor", "n_nodes", "verbose", "warm_start")
 @click.option(
     "--checkpoint",
     "every",
-    type=click.FloatRange(min=0),
+    type=Seconds(),
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How often to save the state, beside the model; also on Ctrl-C and SIGTERM.",
+    help="How often to save the state, beside the model; also on Ctrl-C, SIGTERM and SIGHUP.",
 )
 @click.option("--report/--no-report", "wants_report", default=True, help="Write report.html into the model.")
 @click.option("--image-shape", type=Shape(), help="Show components as images in the report: 28x28.")
@@ -224,13 +224,14 @@ def _parameters(*, seed: int, solver_option: tuple[str, ...], init: str, **optio
 
 def _start(path: str) -> Any:
     """Return the components to start from, of an npy file."""
-    import numpy as np
-
+    content = read_file(Path(path))
     try:
-        with open(path, "rb") as file:
-            return np.lib.format.read_array(file, allow_pickle=False)
-    except ValueError as error:
-        raise ValueError(f"{path}: cannot be read as an npy file of numbers ({error}).") from error
+        start = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+    except Exception as error:  # what NumPy raises on bytes gone wrong is not written down anywhere
+        raise ValueError(f"{path}: cannot be read as an npy file of numbers ({first_line(error)}).") from error
+    if start.dtype.kind not in "biuf":
+        raise ValueError(f"{path}: the components to start from must be real numbers. Got an array of {start.dtype}.")
+    return start
 
 
 def _about(dataset: Any) -> str:
