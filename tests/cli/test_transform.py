@@ -213,11 +213,13 @@ def test_without_sources_all_rows_are_of_one_unknown_source(folder, new, tmp_pat
     np.testing.assert_allclose(H, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_keep_takes_features_sources_and_text_as_they_are(folder, new, tmp_path):
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+@pytest.mark.parametrize("write", [write_parquet, write_csv])
+def test_keep_takes_features_sources_and_text_as_they_are(write, ending, folder, new, tmp_path):
     X, source = new
-    write_parquet(tmp_path / "new.parquet", X, lab=source)
+    data = write(tmp_path / "new.csv" if write is write_csv else tmp_path / "new.parquet", X, lab=source)
     options = ("--keep", "lab", "--keep", "x1")
-    H, others = transform(folder / "prior", tmp_path / "new.parquet", out=tmp_path, options=options)
+    H, others = transform(folder / "prior", data, out=tmp_path, options=options, ending=ending)
     assert others["lab"] == source.tolist()
     assert others["x1"] == X[:, 1].tolist()
     assert H.shape == (150, 3)
@@ -237,6 +239,8 @@ def test_keep_needs_a_table_and_a_column_that_is_there(folder, new, tmp_path):
     arguments = ("transform", folder / "plain", tmp_path / "new.parquet", "-o")
     assert "npy" in run(*arguments, tmp_path / "out.npy", "--keep", "x0", code=2).stderr
     assert "'id'" in refused(*arguments, tmp_path / "out.csv", "--keep", "id")
+    write_parquet(tmp_path / "new.parquet", new[0], list=[[1, 2]] * 150)
+    assert "'list'" in refused(*arguments, tmp_path / "out.csv", "--keep", "list")
 
 
 def test_csv_files_are_read_as_in_the_fit(tmp_path):

@@ -174,6 +174,9 @@ def _write_table(path: Path, pieces: Iterable[Any], names: Iterable[str], suffix
             table = pa.table(columns)
             if writer is None:
                 schema = table.schema
+                nested = [field.name for field in schema if pa.types.is_nested(field.type)]
+                if nested and suffix == ".csv":
+                    raise DataError(f"The column {nested[0]!r} to keep holds lists, which csv cannot. Write parquet.")
                 writer = (parquet.ParquetWriter if suffix == ".parquet" else csv.CSVWriter)(path, schema)
             elif table.schema != schema:
                 table = _as_before(table, schema)

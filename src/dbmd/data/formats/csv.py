@@ -100,12 +100,14 @@ class Csv(Reader):
                 number += begins
         return f"line {row + 1 + self.header_lines}"
 
-    def _batches(self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str]) -> Iterator[Batch]:
-        """Yield batches of the whole file; others are read as text."""
+    def read(
+        self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str] = ()
+    ) -> Iterator[Batch]:
+        """Yield batches of the whole file; others that are no features, too, are read as text."""
         types = {name: pa.bool_() if self.columns[name] == np.bool_ else pa.float64() for name in features}
-        types |= dict.fromkeys(others, pa.string())
+        types = dict.fromkeys(others, pa.string()) | types
         dtype = common_type([self.columns[name] for name in features])
-        with self._reader(types, [*features, *others]) as reader:
+        with self._reader(types, list(dict.fromkeys((*features, *others)))) as reader:
             while True:
                 try:
                     batch = reader.read_next_batch()
