@@ -3,12 +3,17 @@
 import io
 import json
 import os
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from cli.running import process, refused, run, samples, write_csv, write_parquet
+from dbmd.cli import main
+from dbmd.cli._errors import STOPS, on_stops
 
 
 @pytest.fixture(scope="module")
@@ -445,9 +450,70 @@ def test_too_little_memory_is_said(folder, tmp_path, monkeypatch):
     assert "Not enough memory" in refused("fit", folder / "good.npy", "-k", "2", "-o", tmp_path / "new")
 
 
+def test_threads_that_the_system_refuses_are_said(folder, tmp_path, monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("threading.Thread.start", refuse)
+    sentence = refused("fit", folder / "good.npy", "-k", "2", "-o", tmp_path / "new", "-q")
+    assert sentence.startswith("The system refuses to start another thread")
+    assert "ulimit -u" in sentence
+
+
 def test_a_reader_that_has_seen_enough_is_no_error():
     reading, writing = os.pipe()
     os.close(reading)
     running = process("info", stdout=writing)
     os.close(writing)
     assert running.communicate(timeout=60)[1] == ""
+
+
+def test_a_closed_stderr_is_no_error(folder, tmp_path):
+    running = process("fit", folder / "good.npy", "-k", "3", "-o", tmp_path / "new", preexec_fn=lambda: os.close(2))
+    out, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (0, "")
+    assert f"The model is in {tmp_path / 'new'}." in out
+
+
+def test_messages_that_cannot_be_written_end_nothing(folder, tmp_path, monkeypatch):
+    class Full(io.StringIO):
+        def flush(self):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("click.exceptions.get_text_stderr", Full)
+    monkeypatch.setattr("click.utils._default_text_stderr", Full)
+    main.main(["fit", str(folder / "good.npy"), "-k", "3", "-o", str(tmp_path / "new")], standalone_mode=False)
+    assert (tmp_path / "new" / "report.html").exists()
+    with pytest.raises(SystemExit) as ended:
+        main.main(["fit", str(tmp_path / "none.npy"), "-k", "3", "-o", str(tmp_path / "newer")])
+    assert ended.value.code == 2
+
+
+INTERRUPTED = """
+import os, sys
+class Interrupt:
+    def find_spec(self, name, path, target=None):
+        if name == "dbmd.cli.fit":
+            os.kill(os.getpid(), int(sys.argv[1]))
+sys.meta_path.insert(0, Interrupt())
+from dbmd.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("number", STOPS, ids=lambda number: number.name)
+def test_a_signal_during_the_imports_ends_without_a_traceback(number):
+    command = [sys.executable, "-c", INTERRUPTED, str(int(number))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-number, "", "")
+
+
+def test_signals_that_are_ignored_from_the_start_stay_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with on_stops(lambda number, frame: None):
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)

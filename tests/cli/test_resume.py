@@ -421,7 +421,10 @@ def test_a_fit_that_is_killed_again_and_again_ends_like_one_that_is_not(file, op
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "whole"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+STOPS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+@pytest.mark.parametrize("number", STOPS, ids=lambda number: number.name)
 def test_a_signal_saves_the_state_and_says_how_to_go_on(number, long, tmp_path, kill_after):
     # Without memory for memberships, every state can be gone on from, the first one too.
     fit = ("fit", long / "float64.parquet", *LONG, "--max-iter", "1000", "--memory", "0", "-o", tmp_path / "model")
@@ -440,7 +443,7 @@ def test_a_signal_saves_the_state_and_says_how_to_go_on(number, long, tmp_path, 
     assert f"Going on after iteration {done[1]}." in run(*fit, "--resume", code=1).stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", STOPS, ids=lambda number: number.name)
 def test_a_signal_before_the_first_iteration_says_that_nothing_was_saved(number, tmp_path):
     # While the data are read, to be sure.
     code = f"""

@@ -311,7 +311,7 @@ main(sys.argv[1:])
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name)
 def test_a_signal_leaves_nothing_and_what_a_kill_leaves_is_removed_by_the_next(number, folder, new, tmp_path):
     write_parquet(tmp_path / "new.parquet", new[0])
     arguments = ("transform", folder / "plain", tmp_path / "new.parquet", "-o", tmp_path / "out.npy")

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import errno
+import re
 import signal
 import threading
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
 
 from dbmd.cli._options import in_options
-from dbmd.cli._talk import lines, say
-from dbmd.data.address import Secrets
+from dbmd.cli._progress import tell
 from dbmd.errors import EngineError
 from dbmd.text import sentence
 
 # What a user can put right: wrong values, unreadable files, no space, no memory, a missing package, no cluster.
 EXPECTED = (ValueError, TypeError, OSError, MemoryError, ImportError, EngineError)
+# What Python and pyarrow say when the system refuses a thread: exceptions of no kind of their own.
+NO_THREAD = re.compile("can't start new thread|Failed to launch worker thread")
 
 
 class Failure(click.ClickException):
@@ -27,9 +28,32 @@ class Failure(click.ClickException):
 
     exit_code = 2
 
+    def show(self, file: Any = None) -> None:
+        """Print the sentence; where that cannot be done, the exit code still tells."""
+        with suppress(OSError):
+            super().show(file)
 
-class Terminated(BaseException):
-    """The process was asked to end (SIGTERM)."""
+
+class Stopped(BaseException):
+    """The process was asked to end by a signal, whose number is the argument."""
+
+
+# Ctrl-C, a request to end, a terminal that was closed. Windows has no SIGHUP.
+STOPS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+@contextmanager
+def on_stops(handler: Callable[[int, Any], None]) -> Iterator[None]:
+    """Handle the signals that ask the process to end; those that are ignored from the start (nohup) stay ignored."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():  # no other thread may
+        handled = [number for number in STOPS if signal.getsignal(number) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, handler) for number in handled}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
 
 
 class FriendlyGroup(click.Group):
@@ -44,24 +68,21 @@ class FriendlyGroup(click.Group):
         """Run a command; say in a sentence what went wrong."""
         secrets = Secrets.of(ctx.meta.get(ARGUMENTS, ()))
         try:
-            with _terminates():
+            with on_stops(_stop):  # an exception, so that temporary files are removed
                 return super().invoke(ctx)
-        except (KeyboardInterrupt, Terminated) as stop:
-            click.echo("\nStopped.", err=True)
-            raise click.exceptions.Exit(128 + signal_of(stop)) from stop
-        except (click.exceptions.Exit, click.Abort):
+        except (Stopped, KeyboardInterrupt) as stop:  # libraries may have handlers of their own for Ctrl-C
+            tell("\nStopped.")
+            raise click.exceptions.Exit(128 + (stop.args or (signal.SIGINT,))[0]) from stop
+        except (click.exceptions.Exit, click.ClickException, click.Abort):
             raise
-        except click.ClickException as error:
-            error.message = lines(secrets.removed(error.message))  # type: ignore[misc]  # it keeps its usage
-            raise
-        except EXPECTED as error:
+        except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # who reads the output has seen enough: click ends quietly
-            _show_trace(ctx, secrets)
-            raise Failure(sentence(secrets.removed(_sentence(error)))) from error
-        except Exception as error:
-            _show_trace(ctx, secrets)
-            what = sentence(secrets.removed(f"{type(error).__name__}: {_sentence(error)}"))
+            if ctx.find_root().meta.get("dbmd.debug"):
+                raise
+            if isinstance(error, EXPECTED) or NO_THREAD.search(str(error)):
+                raise Failure(_sentence(error)) from error
+            kind = type(error).__name__
             raise click.ClickException(
                 f"dbmd itself failed ({what}). Run it again with --debug and report what it prints."
             ) from error
@@ -76,26 +97,8 @@ ARGUMENTS = "dbmd.arguments"
 DEBUG = "Show the full traceback of an error."
 
 
-def signal_of(stop: BaseException) -> int:
-    """Return the number of the signal that an exception stands for."""
-    return int(signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
-
-
-@contextmanager
-def _terminates() -> Iterator[None]:
-    """Let SIGTERM be an exception, so that temporary files are removed."""
-
-    def terminate(number: int, frame: Any) -> None:
-        raise Terminated
-
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals are handled in the main thread alone
-        return
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _stop(number: int, frame: Any) -> None:
+    raise Stopped(number)
 
 
 def _note_debug(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -119,5 +122,10 @@ def _sentence(error: BaseException) -> str:
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror}."
     message = str(error) or type(error).__name__
+    if NO_THREAD.search(message):
+        return (
+            "The system refuses to start another thread: there are as many as it allows. Raise the limit (ulimit -u), "
+            "or use fewer (DBMD_NUM_THREADS=1)."
+        )
     # Wrong values of parameters; what else is said has names of files and columns, which stay as they are.
     return in_options(message) if message.startswith(("The '", 'The "solver_options')) else message

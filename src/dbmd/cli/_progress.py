@@ -6,6 +6,7 @@ import math
 import sys
 import threading
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -16,6 +17,12 @@ from dbmd.result import State
 
 SECONDS_BETWEEN_LINES = 2.0
 SECONDS_BETWEEN_FRAMES = 0.2
+
+
+def tell(text: str) -> None:
+    """Print a line that nothing depends on: where it cannot be written (a log on a full disk), work goes on."""
+    with suppress(OSError):
+        click.echo(text, err=True)
 
 
 class Progress:
@@ -91,7 +98,7 @@ class Progress:
         if self.bar is not None:
             self.bar.write(lines(text), file=sys.stderr)
         elif not self.quiet:
-            say(text, err=True)
+            tell(text)
 
     def __call__(self, state: State) -> None:
         """Show a state."""
@@ -121,7 +128,7 @@ class Progress:
     def _line(self, state: State) -> None:
         start = f"start {state.attempt + 1}, " if state.attempt else ""
         told = self._numbers(state, self._left(state))
-        click.echo(f"{start}iteration {len(state.history)}, {told}", err=True)
+        tell(f"{start}iteration {len(state.history)}, {told}")
         self.told, self.told_at = state, time.monotonic()
 
     def _left(self, state: State) -> int | None:

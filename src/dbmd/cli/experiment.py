@@ -11,9 +11,7 @@ from typing import Any
 import click
 
 from dbmd.cli._errors import FriendlyGroup
-from dbmd.cli._options import LocalPath
-from dbmd.cli._progress import SECONDS_BETWEEN_LINES, duration
-from dbmd.cli._talk import say
+from dbmd.cli._progress import SECONDS_BETWEEN_LINES, duration, tell
 from dbmd.experiments import NAMES, SCALES
 from dbmd.text import printable
 
@@ -131,7 +129,7 @@ class Tasks:
         if self.done_before is None:
             self.done_before = done
             if 0 < done < total and not self.quiet:
-                click.echo(f"{self.name}: {done} of {total} tasks were done before.", err=True)
+                tell(f"{self.name}: {done} of {total} tasks were done before.")
         what = ", ".join(f"{name} {value}" for name, value in task.items())
         if self.bar is not None:
             self.bar.total = total
@@ -140,7 +138,7 @@ class Tasks:
             self.bar.set_postfix_str(what)
         elif not self.quiet and task and time.monotonic() - self.told_at >= SECONDS_BETWEEN_LINES:
             self.told_at = time.monotonic()
-            click.echo(f"{self.name}: {done} of {total} tasks{self._left(done, total)}, now {what}", err=True)
+            tell(f"{self.name}: {done} of {total} tasks{self._left(done, total)}, now {what}")
 
     def _left(self, done: int, total: int) -> str:
         """Guess the time left from the tasks so far; they differ, so it is a guess."""

@@ -6,18 +6,18 @@ import io
 import os
 import signal
 import sys
-import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
+from dbmd.cli._errors import STOPS, on_stops
 from dbmd.cli._options import Names, NumberOrName, Seconds, Shape, how_to_read, how_to_talk, in_options, option_name
-from dbmd.cli._progress import Progress
+from dbmd.cli._progress import Progress, tell
 from dbmd.cli._summary import in_words, summary
 from dbmd.cli._talk import say, say_json
 from dbmd.config import INFERENCES, Config
@@ -271,33 +271,26 @@ def _checkpoint(path: Path, params: dict[str, Any], dataset: Any, every: float) 
 
 @contextmanager
 def _saves_when_stopped() -> Iterator[list[Any]]:
-    """On Ctrl-C and SIGTERM, write the checkpoint that was put into the list, if any, and end at once."""
+    """When asked to end, write the checkpoint that was put into the list, if any, and end at once."""
     saves: list[Any] = []
 
     def stop(number: int, frame: Any) -> None:
-        for each in signals:
+        for each in STOPS:
             signal.signal(each, signal.SIG_IGN)  # do not let a second one spoil the saving
         if saves and saves[0].write():
             done = len(saves[0].state.history)
             said = f"Stopped. The state after iteration {done} is in {printable(saves[0].path)}: go on with --resume."
         else:
             said = "Stopped before there was anything to save."
-        os.write(2, f"\n{said}\n".encode())
+        with suppress(OSError):  # the terminal may be gone
+            os.write(2, f"\n{said}\n".encode())
         # Threads may be deep in a pass over the data, which would have to end first.
         os._exit(128 + number)
 
-    # What is ignored from the start (nohup) stays ignored. Only the main thread has signals.
-    signals = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
-    if threading.current_thread() is not threading.main_thread():
-        signals = []
-    before = {each: signal.signal(each, stop) for each in signals}
-    try:
+    with on_stops(stop):
         yield saves
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
 
 
 def _say(text: str, quiet: bool) -> None:
     if not quiet:
-        say(text, err=True)
+        tell(text)
