@@ -1,6 +1,7 @@
 """A state in a file: it comes back to the bit, is written when it is time, and is refused when it does not belong."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -76,6 +77,25 @@ def test_it_is_written_when_it_is_time_and_not_twice(states, tmp_path, monkeypat
     assert kept.write()
     assert kept.write()
     assert written == [75.0, 150.0, 175.0]
+
+
+def test_a_file_that_cannot_be_written_is_told_once_and_tried_again(states, tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    told = []
+    kept = Checkpoint(tmp_path / "c", IDENTITY, every=0, tell=told.append)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        kept(states[0])
+        kept(states[1])
+        with pytest.raises(OSError, match=r"No space left on device: .*/c'"):
+            kept.write()
+    assert [text.split(": ")[0] for text in told] == [str(tmp_path / "c")]
+    assert "No space left" in told[0]
+    assert not list(tmp_path.iterdir())
+    kept(states[2])
+    assert_same_state(Checkpoint(tmp_path / "c", IDENTITY).read(), states[2])
 
 
 def test_without_a_state_nothing_is_written(tmp_path):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -35,31 +36,42 @@ class Checkpoint:
     period : int
         Only states after a multiple of so many iterations can be resumed exactly
         (:data:`dbmd.algorithm.FRESH`, or 1 if no memberships are kept).
+    tell : callable
+        Told, once, that the file cannot be written: the fit goes on all the same.
     """
 
     path: Path
     identity: Mapping[str, Any]
     every: float = 60.0
     period: int = 1
+    tell: Callable[[str], object] = warnings.warn
 
     def __post_init__(self) -> None:
+        self._told = False
         self.state: State | None = None
-        self._written: State | None = None
+        self.written: State | None = None
         self._clock = time.monotonic()
 
     def __call__(self, state: State) -> None:
         """Note a state; write it if it is time."""
         if len(state.history) % self.period == 0 or state.converged:
             self.state = state
-        if time.monotonic() - self._clock >= self.every:
+        if time.monotonic() - self._clock < self.every:
+            return
+        try:
             self.write()
+        except OSError as error:  # no space, say: there may be some the next time
+            if not self._told:
+                said = f"{self.path}: the checkpoint cannot be written ({error.strerror})."
+                self.tell(f"{said} The fit goes on, and will try again.")
+            self._told = True
 
     def write(self) -> bool:
         """Write the last state that can be resumed. Return whether there is one."""
-        if self.state is not None and self.state is not self._written:
-            write_file(self.path, to_npz(_to_arrays(self.state, self.identity)))
-            self._written = self.state
         self._clock = time.monotonic()
+        if self.state is not None and self.state is not self.written:
+            write_file(self.path, to_npz(_to_arrays(self.state, self.identity)))
+            self.written = self.state
         return self.state is not None
 
     def remove(self) -> None:
@@ -80,7 +92,7 @@ class Checkpoint:
                     f"{self.path} cannot be resumed: {what}. "
                     "Give the data and parameters it was begun with, or start anew with --overwrite."
                 )
-        self.state = self._written = state
+        self.state = self.written = state
         return state
 
 

@@ -12,6 +12,7 @@ import stat
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,15 @@ MOST_UNPACKED, MOST_RATIO = 10**9, 100  # bytes that any archive may hold, and t
 
 def write_file(path: Path, content: bytes) -> None:
     """Write a file, or replace it."""
-    remove_leftovers(path)
-    temporary = temporary_name(path)
-    try:
-        _write(temporary, content)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync(path.parent)
+    with _said_of(path):
+        remove_leftovers(path)
+        temporary = temporary_name(path)
+        try:
+            _write(temporary, content)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync(path.parent)
 
 
 def write_directory(path: Path, files: Mapping[str, bytes], *, overwrite: bool, owned: frozenset[str]) -> None:
@@ -51,25 +53,35 @@ def write_directory(path: Path, files: Mapping[str, bytes], *, overwrite: bool, 
         Names of files that may be lost with the old one. If it has any other, it is not replaced.
     """
     check_can_write(path, overwrite=overwrite, owned=owned)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path = path.resolve()  # a link stays one
-    remove_leftovers(path)
-    temporary = temporary_name(path)
-    temporary.mkdir()
+    with _said_of(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path = path.resolve()  # a link stays one
+        remove_leftovers(path)
+        temporary = temporary_name(path)
+        temporary.mkdir()
+        try:
+            for name, content in files.items():
+                (temporary / name).parent.mkdir(exist_ok=True)
+                _write(temporary / name, content)
+                _sync((temporary / name).parent)
+            _sync(temporary)
+            if path.exists():
+                _exchange(temporary, path)
+            else:
+                os.rename(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        remove_leftovers(path)
+        _sync(path.parent)
+
+
+@contextmanager
+def _said_of(path: Path) -> Iterator[None]:
+    """Let what the system says of a temporary file, or of none, be said of what is to be written."""
     try:
-        for name, content in files.items():
-            (temporary / name).parent.mkdir(exist_ok=True)
-            _write(temporary / name, content)
-            _sync((temporary / name).parent)
-        _sync(temporary)
-        if path.exists():
-            _exchange(temporary, path)
-        else:
-            os.rename(temporary, path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    remove_leftovers(path)
-    _sync(path.parent)
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def check_can_write(path: Path, *, overwrite: bool, owned: frozenset[str]) -> None:

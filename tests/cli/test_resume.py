@@ -13,6 +13,7 @@ import pytest
 
 import dbmd
 from cli.running import process, refused, run, samples, wait_for, write_parquet
+from dbmd import storage
 from dbmd.algorithm import FRESH
 from dbmd.checkpoint import Checkpoint
 from dbmd.storage import from_npz
@@ -364,6 +365,61 @@ def test_a_checkpoint_can_be_written_beside_a_model_in_a_new_folder(data, tmp_pa
     kill_after(15)
     run(*command(data, "one source", "-o", model, "--checkpoint", "0"), code=1)
     assert checkpoint_of(model).exists()
+
+
+# -- disks that are full -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def full(monkeypatch):
+    """Return a function that lets the disk be full for files whose names hold one of some texts."""
+    write = storage._write
+
+    def set_full(*names):
+        def refuse(path, content):
+            if any(name in str(path) for name in names):
+                raise OSError(28, "No space left on device")
+            write(path, content)
+
+        monkeypatch.setattr(storage, "_write", refuse)
+
+    return set_full
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told_once_and_the_fit_goes_on(data, tmp_path, full):
+    run(*command(data, "one source", "-o", tmp_path / "whole"))
+    full("model.checkpoint")
+    result = run(*command(data, "one source", "-o", tmp_path / "model", "--checkpoint", "0"))
+    assert result.stderr == (
+        f"Warning: {tmp_path / 'model.checkpoint'}: the checkpoint cannot be written (No space left on device). "
+        "The fit goes on, and will try again.\n"
+    )
+    assert_same_model(tmp_path / "model", tmp_path / "whole")
+
+
+def test_a_model_that_cannot_be_saved_leaves_the_checkpoint_and_says_so(data, tmp_path, full):
+    fit = command(data, "one source", "-o", tmp_path / "model")
+    full("model.json")
+    sentence = refused(*fit)
+    assert f"The model cannot be saved: {tmp_path / 'model'}: No space left on device." in sentence
+    assert f"is in {tmp_path / 'model.checkpoint'}: go on with --resume." in sentence
+    assert [path.name for path in tmp_path.iterdir()] == ["model.checkpoint"]
+    full("model.json", "model.checkpoint")
+    sentence = refused(*fit, "--overwrite")
+    assert "The state cannot be saved" in sentence
+    full()
+    run(*fit, "--resume")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_report_that_cannot_be_written_leaves_the_model_and_says_so(data, tmp_path, full):
+    fit = [argument for argument in command(data, "one source", "-o", tmp_path / "model") if argument != "--no-report"]
+    full("report.html")
+    sentence = refused(*fit)
+    assert f"The model is saved in {tmp_path / 'model'}, but not its report" in sentence
+    assert f"{tmp_path / 'model' / 'report.html'}: No space left on device." in sentence
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    dbmd.load(tmp_path / "model")
 
 
 # -- processes -----------------------------------------------------------------------------------------------------

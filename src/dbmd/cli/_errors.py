@@ -81,10 +81,10 @@ class FriendlyGroup(click.Group):
             if ctx.find_root().meta.get("dbmd.debug"):
                 raise
             if isinstance(error, EXPECTED) or NO_THREAD.search(str(error)):
-                raise Failure(_sentence(error)) from error
+                raise Failure(sentence(error)) from error
             kind = type(error).__name__
             raise click.ClickException(
-                f"dbmd itself failed ({what}). Run it again with --debug and report what it prints."
+                f"dbmd itself failed ({kind}: {sentence(error)}). Run it again with --debug and report what it prints."
             ) from error
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -106,14 +106,8 @@ def _note_debug(ctx: click.Context, parameter: click.Parameter, value: bool) -> 
         ctx.find_root().meta["dbmd.debug"] = True
 
 
-def _show_trace(ctx: click.Context, secrets: Secrets) -> None:
-    """Print the traceback of the error at hand and end, if that is asked for."""
-    if ctx.find_root().meta.get("dbmd.debug"):
-        say(secrets.removed(traceback.format_exc()).rstrip(), err=True)
-        raise click.exceptions.Exit(1)
-
-
-def _sentence(error: BaseException) -> str:
+def sentence(error: BaseException) -> str:
+    """Return what went wrong in the words of the command line."""
     if isinstance(error, MemoryError):
         return f"Not enough memory. {error} Lower --memory, or fit fewer columns."
     if isinstance(error, ModuleNotFoundError):

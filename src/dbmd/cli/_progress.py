@@ -100,6 +100,13 @@ class Progress:
         elif not self.quiet:
             tell(text)
 
+    def warn(self, text: str) -> None:
+        """Print a line that matters to who wants to see no other, too."""
+        if self.quiet:
+            tell(f"Warning: {text}")
+        else:
+            self.say(f"Warning: {text}")
+
     def __call__(self, state: State) -> None:
         """Show a state."""
         if self.quiet:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import click
 import numpy as np
 
-from dbmd.cli._errors import STOPS, on_stops
+from dbmd.cli._errors import STOPS, on_stops, sentence
 from dbmd.cli._options import Names, NumberOrName, Seconds, Shape, how_to_read, how_to_talk, in_options, option_name
 from dbmd.cli._progress import Progress, tell
 from dbmd.cli._summary import in_words, summary
@@ -169,7 +170,7 @@ def fit(
         if wants_report:
             check_image_shape(image_shape, dataset.shape[1])
         progress.say(_about(dataset))
-        checkpoint = _checkpoint(checkpoint_path, params, dataset, every)
+        checkpoint = _checkpoint(checkpoint_path, params, dataset, every, progress.warn)
         state = None
         if resume and checkpoint_path.exists():
             state = checkpoint.read()
@@ -185,15 +186,31 @@ def fit(
     for text in dict.fromkeys(str(warning.message) for warning in caught):
         _say(f"Note: {in_options(text)}", quiet)
 
-    model.fit_info_["command"] = " ".join(["dbmd", *(quoted(shown(argument)) for argument in sys.argv[1:])])
-    model.save(output, overwrite=overwrite or resume)
-    checkpoint.remove()
-    if wants_report:
-        write(model, page, image_shape=image_shape)
-    if as_json:
-        _print_json(model, output, page if wants_report else None)
-    elif not quiet:
-        say(in_words(_found(model, output, page if wants_report else None)))
+    model.fit_info_["command"] = shlex.join(["dbmd", *sys.argv[1:]])
+    try:
+        model.save(output, overwrite=overwrite or resume)
+    except OSError as error:
+        raise OSError(f"The model cannot be saved: {sentence(error)} {_written(checkpoint)}") from error
+    with _beyond(f"The model is saved in {output}, but not its report (dbmd report {shlex.quote(str(output))})"):
+        checkpoint.remove()
+        if wants_report:
+            write(model, page, image_shape=image_shape)
+    with _beyond(f"The model is saved in {output}, but what was found cannot be printed"):
+        if as_json:
+            _print_json(model, output, page if wants_report else None)
+        elif not quiet:
+            click.echo(in_words(_found(model, output, page if wants_report else None)))
+
+
+@contextmanager
+def _beyond(what: str) -> Iterator[None]:
+    """Say what was saved, and what not, if something cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        raise OSError(f"{what}: {sentence(error)}") from error
 
 
 def _found(model: Any, output: Path, page: Path | None) -> dict[str, Any]:
@@ -253,7 +270,7 @@ def _check_same(path: Path, finished: Any, params: dict[str, Any], dataset: Any)
         raise ValueError(f"{path} is finished, and {told}. Choose another name, or start anew with --overwrite.")
 
 
-def _checkpoint(path: Path, params: dict[str, Any], dataset: Any, every: float) -> Any:
+def _checkpoint(path: Path, params: dict[str, Any], dataset: Any, every: float, tell: Callable[[str], object]) -> Any:
     from dbmd.algorithm import FRESH
     from dbmd.checkpoint import Checkpoint
     from dbmd.estimator import DBMD
@@ -266,7 +283,20 @@ def _checkpoint(path: Path, params: dict[str, Any], dataset: Any, every: float) 
     # float32 has room for a difference between sweeps that start from the last memberships and those that do not.
     identity["--memory"] = "enough for the memberships" if keeps else "not enough for the memberships"
     period = FRESH if keeps else 1
-    return Checkpoint(path, identity, every, period)
+    return Checkpoint(path, identity, every, period, tell)
+
+
+def _written(checkpoint: Any) -> str:
+    """Write a checkpoint that has a state; return where the fit can go on, in a sentence."""
+    path, failed = checkpoint.path, ""
+    try:
+        checkpoint.write()
+    except OSError as error:
+        failed = f"The state cannot be saved: {sentence(error)} "
+    if checkpoint.written is None:
+        return failed + "Nothing was saved before."
+    done = len(checkpoint.written.history)
+    return f"{failed}The state after iteration {done} is in {path}: go on with --resume."
 
 
 @contextmanager
@@ -277,11 +307,11 @@ def _saves_when_stopped() -> Iterator[list[Any]]:
     def stop(number: int, frame: Any) -> None:
         for each in STOPS:
             signal.signal(each, signal.SIG_IGN)  # do not let a second one spoil the saving
-        if saves and saves[0].write():
-            done = len(saves[0].state.history)
-            said = f"Stopped. The state after iteration {done} is in {printable(saves[0].path)}: go on with --resume."
-        else:
-            said = "Stopped before there was anything to save."
+        said = (
+            f"Stopped. {_written(saves[0])}"
+            if saves and saves[0].state
+            else "Stopped before there was anything to save."
+        )
         with suppress(OSError):  # the terminal may be gone
             os.write(2, f"\n{said}\n".encode())
         # Threads may be deep in a pass over the data, which would have to end first.
