@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import io
 import json
 import os
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from dbmd.npy import read_member
 
 Arrays = Mapping[str, NDArray[Any]]
-MOST_UNPACKED, MOST_RATIO = 10**9, 100  # bytes that any archive may hold, and times its size if that is more
+CHECKSUM = "checksum"  # its name in a record
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -118,6 +119,28 @@ def to_json(record: Mapping[str, Any]) -> bytes:
     return text.encode("utf-8", "backslashreplace")  # bytes of file names that are no characters: \udcff is JSON
 
 
+def signed(record: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
+    """Return a record, as JSON holds it, with a checksum of itself and of the arrays that belong to it."""
+    record = plain(record)
+    return {**record, CHECKSUM: _checksum(record, arrays)}
+
+
+def is_as_signed(record: Mapping[str, Any], arrays: Arrays) -> bool:
+    """Say whether a record and its arrays have not changed since they were signed."""
+    others = {name: entry for name, entry in record.items() if name != CHECKSUM}
+    return record.get(CHECKSUM) == _checksum(others, arrays)
+
+
+def _checksum(record: Mapping[str, Any], arrays: Arrays) -> str:
+    """Return what is different for different contents, however they are laid out in files."""
+    digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
+        digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return f"sha256:{digest.hexdigest()}"
+
+
 def to_npz(arrays: Arrays) -> bytes:
     """Return arrays as an npz archive. None of them may need pickle."""
     objects = [name for name, array in arrays.items() if np.asarray(array).dtype.hasobject]
@@ -182,7 +205,7 @@ def remove_leftovers(path: Path) -> None:
     for leftover in _beside(path, *kinds):
         pid = int(leftover.name.rsplit("-", 1)[-1])
         # In a container, a process may well have the number of the one that was killed.
-        if pid != os.getpid() and _is_running(pid):
+        if pid != os.getpid() and is_running(pid):
             continue
         if leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)
@@ -201,7 +224,8 @@ def _beside(path: Path, *kinds: str) -> Iterator[Path]:
     return (entry for entry in (folder.iterdir() if folder.is_dir() else ()) if names.fullmatch(entry.name))
 
 
-def _is_running(pid: int) -> bool:
+def is_running(pid: int) -> bool:
+    """Say whether there is a process of this number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

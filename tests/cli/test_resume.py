@@ -16,6 +16,7 @@ from cli.running import process, refused, run, samples, wait_for, write_parquet
 from dbmd import storage
 from dbmd.algorithm import FRESH
 from dbmd.checkpoint import Checkpoint
+from dbmd.lock import Lock
 from dbmd.storage import from_npz
 
 
@@ -365,6 +366,35 @@ def test_a_checkpoint_can_be_written_beside_a_model_in_a_new_folder(data, tmp_pa
     kill_after(15)
     run(*command(data, "one source", "-o", model, "--checkpoint", "0"), code=1)
     assert checkpoint_of(model).exists()
+
+
+# -- one at a time -------------------------------------------------------------------------------------------------
+
+
+def test_two_fits_into_one_place_are_not_begun(stopped):
+    before = checkpoint_of(stopped / "model").read_bytes()
+    for options in ([], ["--overwrite"]):
+        with Lock(stopped / "model"):
+            sentence = refused(*resume(stopped, *options))
+            assert f"{stopped / 'model'} is being written by process {os.getpid()}" in sentence
+            assert (stopped / "model.lock").exists()
+    assert checkpoint_of(stopped / "model").read_bytes() == before
+    run(*resume(stopped))
+    assert {path.name for path in stopped.iterdir()} == {"data.parquet", "model"}
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_what_a_kill_left_while_it_wrote_is_removed_by_resume(is_finished, stopped, kill_after):
+    if is_finished:
+        run(*resume(stopped))
+    (stopped / ".model.writing-4194305").mkdir()
+    (stopped / ".model.writing-4194305" / "model.json").write_text("of the model before")
+    (stopped / ".model.checkpoint.writing-4194305").write_text("half")
+    (stopped / "model.lock").write_text("")
+    kill_after(1)  # before anything is written
+    run(*resume(stopped), code=0 if is_finished else 1)
+    left = {"model"} if is_finished else {"model.checkpoint"}
+    assert {path.name for path in stopped.iterdir()} == {"data.parquet", *left}
 
 
 # -- disks that are full -------------------------------------------------------------------------------------------

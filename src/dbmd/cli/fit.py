@@ -23,8 +23,9 @@ from dbmd.cli._summary import in_words, summary
 from dbmd.cli._talk import say, say_json
 from dbmd.config import INFERENCES, Config
 from dbmd.errors import first_line
+from dbmd.lock import Lock
 from dbmd.registry import names
-from dbmd.storage import check_can_write, read_file, to_json
+from dbmd.storage import check_can_write, read_file, remove_leftovers, to_json
 
 DEFAULT = Config()
 # What may differ between a run and the one that resumes it: nothing that moves the result.
@@ -138,68 +139,77 @@ def fit(
         raise click.BadParameter("name a directory for the model to be made.", param_hint="-o")
     checkpoint_path = output.with_name(f"{output.name}.checkpoint")
     page = output / "report.html"
+    lock = Lock(output)
     if resume and not checkpoint_path.exists() and (output / "model.json").exists():
         finished = load(output)
         _check_same(output, finished, params, open_data(data, **read))
-        _say(f"{printable(output)} is finished: there is nothing to resume.", quiet)
+        _say(f"{output} is finished: there is nothing to resume.", quiet)
+        with suppress(OSError), lock:  # unless someone is at work there, or nothing can be written
+            _sweep(output, checkpoint_path)
         if wants_report and not page.exists():
             write(finished, page, image_shape=image_shape)
         if as_json:
             _print_json(finished, output, page if page.exists() else None)
         return
-    check_can_write(output, overwrite=overwrite or resume, owned=OWNED)
-    if checkpoint_path.exists() and not (resume or overwrite):
-        raise FileExistsError(
-            f"{checkpoint_path} is there: the checkpoint of an earlier run. Go on with --resume, or start anew with "
-            "--overwrite."
-        )
 
     output.parent.mkdir(parents=True, exist_ok=True)  # for the checkpoint too; what cannot be is told at once
     if not os.access(output.parent, os.W_OK):
         raise PermissionError(f"{output.parent}: there is no permission to write here.")
-    with (
-        _saves_when_stopped() as saves,
-        Progress(quiet=quiet, max_iter=params["max_iter"]) as progress,
-        warnings.catch_warnings(record=True) as caught,
-        ExitStack() as stack,
-    ):
-        warnings.simplefilter("always")
-        for meant_for_developers in (DeprecationWarning, PendingDeprecationWarning, ResourceWarning):
-            warnings.simplefilter("ignore", meant_for_developers)
-        dataset = stack.enter_context(open_data(data, **read, on_rows=progress.read, engine=params["engine"]))
-        if wants_report:
-            check_image_shape(image_shape, dataset.shape[1])
-        progress.say(_about(dataset))
-        checkpoint = _checkpoint(checkpoint_path, params, dataset, every, progress.warn)
-        state = None
-        if resume and checkpoint_path.exists():
-            state = checkpoint.read()
-            progress.say(f"Going on after iteration {len(state.history)}.")
-        saves.append(checkpoint)
-        progress.begin(dataset.shape[0], params["tol"])
+    with lock:
+        check_can_write(output, overwrite=overwrite or resume, owned=OWNED)
+        if checkpoint_path.exists() and not (resume or overwrite):
+            raise FileExistsError(
+                f"{checkpoint_path} is there: the checkpoint of an earlier run. Go on with --resume, or start anew "
+                "with --overwrite."
+            )
+        _sweep(output, checkpoint_path)
+        with (
+            _saves_when_stopped(lock) as saves,
+            Progress(quiet=quiet, max_iter=params["max_iter"]) as progress,
+            warnings.catch_warnings(record=True) as caught,
+            ExitStack() as stack,
+        ):
+            warnings.simplefilter("always")
+            dataset = stack.enter_context(open_data(data, **read, on_rows=progress.read, engine=params["engine"]))
+            if wants_report:
+                check_image_shape(image_shape, dataset.shape[1])
+            progress.say(_about(dataset))
+            checkpoint = _checkpoint(checkpoint_path, params, dataset, every, progress.warn)
+            state = None
+            if resume and checkpoint_path.exists():
+                state = checkpoint.read()
+                progress.say(f"Going on after iteration {len(state.history)}.")
+            saves.append(checkpoint)
+            progress.begin(dataset.shape[0], params["tol"])
 
-        def on_iteration(now: Any) -> None:
-            checkpoint(now)  # first: what was shown can be saved
-            progress(now)
+            def on_iteration(now: Any) -> None:
+                checkpoint(now)  # first: what was shown can be saved
+                progress(now)
 
-        model.fit_data(dataset, resume=state, on_iteration=on_iteration)
-    for text in dict.fromkeys(str(warning.message) for warning in caught):
-        _say(f"Note: {in_options(text)}", quiet)
+            model.fit_data(dataset, resume=state, on_iteration=on_iteration)
+        for text in dict.fromkeys(str(warning.message) for warning in caught):
+            _say(f"Note: {in_options(text)}", quiet)
 
-    model.fit_info_["command"] = shlex.join(["dbmd", *sys.argv[1:]])
-    try:
-        model.save(output, overwrite=overwrite or resume)
-    except OSError as error:
-        raise OSError(f"The model cannot be saved: {sentence(error)} {_written(checkpoint)}") from error
-    with _beyond(f"The model is saved in {output}, but not its report (dbmd report {shlex.quote(str(output))})"):
-        checkpoint.remove()
-        if wants_report:
-            write(model, page, image_shape=image_shape)
+        model.fit_info_["command"] = shlex.join(["dbmd", *sys.argv[1:]])
+        try:
+            model.save(output, overwrite=overwrite or resume)
+        except OSError as error:
+            raise OSError(f"The model cannot be saved: {sentence(error)} {_written(checkpoint)}") from error
+        with _beyond(f"The model is saved in {output}, but not its report (dbmd report {shlex.quote(str(output))})"):
+            checkpoint.remove()
+            if wants_report:
+                write(model, page, image_shape=image_shape)
     with _beyond(f"The model is saved in {output}, but what was found cannot be printed"):
         if as_json:
             _print_json(model, output, page if wants_report else None)
         elif not quiet:
             click.echo(in_words(_found(model, output, page if wants_report else None)))
+
+
+def _sweep(output: Path, checkpoint: Path) -> None:
+    """Remove what a fit that was killed while it wrote left beside what it wrote."""
+    for path in (output.resolve(), checkpoint, output / "report.html"):
+        remove_leftovers(path)
 
 
 @contextmanager
@@ -300,7 +310,7 @@ def _written(checkpoint: Any) -> str:
 
 
 @contextmanager
-def _saves_when_stopped() -> Iterator[list[Any]]:
+def _saves_when_stopped(lock: Lock) -> Iterator[list[Any]]:
     """When asked to end, write the checkpoint that was put into the list, if any, and end at once."""
     saves: list[Any] = []
 
@@ -312,6 +322,8 @@ def _saves_when_stopped() -> Iterator[list[Any]]:
             if saves and saves[0].state
             else "Stopped before there was anything to save."
         )
+        with suppress(OSError):
+            lock.release()
         with suppress(OSError):  # the terminal may be gone
             os.write(2, f"\n{said}\n".encode())
         # Threads may be deep in a pass over the data, which would have to end first.
