@@ -1,0 +1,165 @@
+"""Cases: a command on something malformed, and what must come of it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow.csv
+import pytest
+from click.testing import CliRunner
+
+from dbmd import load
+from dbmd.checkpoint import Checkpoint
+from dbmd.cli import main
+from fuzzing.damage import pick
+from fuzzing.files import ODD, broken, sound
+from fuzzing.saved import copied, spoil_checkpoint, spoil_model
+
+LONGEST = 2000  # characters of a sentence
+FIT = ["-k", "2", "--max-iter", "5", "--no-report"]
+SAID_BEFORE = re.compile(r"[\d,]+ samples of |iteration \d+, |Note: |Going on after |Usage: dbmd |Try 'dbmd |$")
+
+
+class Case(NamedTuple):
+    """A command on a file that is malformed in some way, and a check of what it made where it says that all is well."""
+
+    what: str
+    arguments: list[str]
+    check: Callable[[], None]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the files that it is about."""
+        return [str(argument) for argument in self.arguments if isinstance(argument, Path)]
+
+
+class Bench:
+    """Sound files, models of them and a checkpoint, which cases are made from.
+
+    Parameters
+    ----------
+    folder : Path
+        Where they are.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.files = folder, sound()
+        for name, data in self.files.items():
+            (folder / name).write_bytes(data)
+        self.models = {}
+        for name in ("plain.csv", "plain.npy", "plain.npz"):
+            self.models[name] = folder / f"model of {name}"
+            columns = ["--source", "lab"] if name == "plain.csv" else []
+            run("fit", folder / name, *FIT, *columns, "-o", self.models[name])
+        self.resumable = folder / "resumable"
+        self.begun = [folder / "plain.csv", "-k", "2", "--source", "lab", "--tol", "1e-12", "--max-iter", "10"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Checkpoint, "remove", lambda checkpoint: None)
+            run("fit", *self.begun, "--no-report", "--checkpoint", "0", "-o", self.resumable)
+        self.memberships, self.page = folder / "H.csv", folder / "page.html"
+        run("transform", self.models["plain.csv"], folder / "plain.csv", "-o", self.memberships)
+        run("report", self.models["plain.csv"], "-o", self.page)
+
+    def data_case(self, rng, folder: Path) -> Case:
+        """Return a file to fit or to transform."""
+        maker = pick(rng, (broken, broken, *ODD))
+        name, data = maker(rng, self.files) if maker is broken else maker(rng)
+        path = folder / name
+        path.write_bytes(data)
+        reading = [*pick(rng, ([], [], ["--memory", "0"])), *pick(rng, ([], [], [], ["--dtype", "float32"]))]
+        if rng.random() < 0.1:
+            reading.append(pick(rng, ("--header", "--no-header")))
+        if rng.random() < 0.4:
+            model = self.models[{".npy": "plain.npy", ".npz": "plain.npz"}.get(path.suffix, "plain.csv")]
+            out = folder / "H.csv"
+            return Case(maker.__name__, ["transform", model, path, *reading, "-o", out], lambda: check_table(out))
+        meaning = pick(rng, ([], ["--drop", "lab"], ["--source", "lab"], ["--label", "lab"], ["--encode", "lab"]))
+        if path.suffix in (".npy", ".npz") and rng.random() < 0.8:
+            meaning = []
+        out = folder / "m"
+        return Case(maker.__name__, ["fit", path, *FIT, *reading, *meaning, "-o", out], lambda: check_model(out))
+
+    def saved_case(self, rng, folder: Path) -> Case:
+        """Return a model to use, or a checkpoint to go on from."""
+        if rng.random() < 0.4:
+            path = folder / "m.checkpoint"
+            shutil.copy(self.resumable.with_name("resumable.checkpoint"), path)
+            what, out = spoil_checkpoint(path, rng), folder / "m"
+            arguments = ["fit", *self.begun, "--no-report", "--resume", "-o", out]
+            return Case(f"checkpoint: {what}", arguments, lambda: check_model(out, self.resumable))
+        model = copied(self.models["plain.csv"], folder / "m")
+        what = f"model: {spoil_model(model, rng)}"
+        data, command = self.folder / "plain.csv", pick(rng, ("transform", "transform", "transform", "report", "fit"))
+        if command == "transform":
+            out = folder / "H.csv"
+            return Case(what, ["transform", model, data, "-o", out], lambda: check_same(out, self.memberships))
+        if command == "report":
+            out = folder / "page.html"
+            return Case(what, ["report", model, "-o", out], lambda: check_same(out, self.page))
+        arguments = ["fit", data, *FIT, "--source", "lab", "--resume", "-o", model]
+        return Case(what, arguments, lambda: check_model(model, self.models["plain.csv"]))
+
+
+def run(*arguments):
+    """Run a command that must succeed."""
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.stderr
+
+
+def ending(case: Case) -> tuple[str, str | None]:
+    """Run a case; return what it said, and what is wrong with that or with what it made, if anything."""
+    result = CliRunner().invoke(main, [str(argument) for argument in case.arguments])
+    return (result.stderr.splitlines() or result.stdout.splitlines() or [""])[-1], _fault(case, result)
+
+
+def _fault(case: Case, result) -> str | None:
+    if result.exit_code == 0:
+        try:
+            case.check()
+        except Exception as error:
+            return f"a wrong result: {type(error).__name__}: {error}"
+        return None
+    if result.exit_code != 2:
+        return f"exit code {result.exit_code}: {result.stderr[-1000:]}"
+    *before, sentence = result.stderr.splitlines() or [""]
+    if result.stdout or not sentence.startswith("Error: ") or not all(map(SAID_BEFORE.match, before)):
+        return f"more than one sentence: {result.stdout[-500:]}{result.stderr[-1000:]}"
+    if not sentence.isprintable() or not sentence.endswith((".", "?")) or len(sentence) > LONGEST:
+        return f"no clean sentence: {sentence[:1000]!r}"
+    if "Not enough memory" in sentence:
+        return f"too much memory: {sentence}"
+    # Or an option, or the data as a whole.
+    if not any(name in sentence for name in (*case.names, "-k must", "The numbers of the data", "A sample is too")):
+        return f"not said which file: {sentence}"
+    return None
+
+
+def check_table(path: Path) -> None:
+    """Raise an AssertionError unless all rows of memberships are on the simplex."""
+    table = pyarrow.csv.read_csv(path)
+    Ht = np.column_stack([table.column(f"dbmd{k}") for k in range(2)])
+    assert len(Ht)
+    assert (Ht >= 0).all()
+    assert np.allclose(Ht.sum(axis=1), 1.0, atol=1e-5)
+
+
+def check_model(path: Path, expected: Path | None = None) -> None:
+    """Raise an AssertionError unless a model is finite, and that of another directory, if one is given."""
+    model = load(path)
+    assert np.isfinite(model.components_).all()
+    assert np.isfinite(model.noise_variance_).all()
+    assert (model.noise_variance_ >= 0).all()
+    assert np.isfinite(model.objective_)
+    assert np.isclose(model.cluster_sizes_.sum(), 1.0) or np.isclose(model.cluster_sizes_.sum(), model.profile_.n.sum())
+    if expected is not None:
+        assert np.array_equal(model.components_, load(expected).components_), "it is another model"
+
+
+def check_same(path: Path, expected: Path) -> None:
+    """Raise an AssertionError unless a file is as a sound model makes it."""
+    assert path.read_bytes() == expected.read_bytes(), "it is not what the sound model gives"
