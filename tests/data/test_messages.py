@@ -264,6 +264,99 @@ def h5ad_without_X():
     return "a.h5ad"
 
 
+@case("a.npz: is encrypted. Save it without a password: scipy.sparse.save_npz.")
+def npz_that_is_encrypted():
+    path = Path(written(as_npz(), "a"))
+    data = path.read_bytes()
+    for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # beside each member, and in the list of all
+        data = re.sub(re.escape(mark) + b"(?s:.{%d})." % (flags - 4), lambda found: found[0][:-1] + b"\x01", data)
+    path.write_bytes(data)
+    return path
+
+
+CSR = "a.npz: is not a sound CSR matrix. "
+SOUND_INDPTR = CSR + "Its indptr must begin with 0, never fall, and end with at most the number of entries, 3."
+
+
+def npz_of(**parts):
+    matrix = sparse.csr_matrix(np.eye(3))
+    whole = {"indices": matrix.indices, "indptr": matrix.indptr, "data": matrix.data, "format": b"csr"}
+    np.savez("a.npz", **whole | {"shape": matrix.shape} | parts)
+    return "a.npz"
+
+
+@case(SOUND_INDPTR)
+def npz_whose_indptr_is_shifted():
+    return npz_of(indptr=np.array([1, 2, 3, 4]))
+
+
+@case(SOUND_INDPTR)
+def npz_whose_indptr_falls():
+    return npz_of(indptr=np.array([0, 2, 1, 3]))
+
+
+@case(CSR + "Its indices must be from 0 to 2, the last column. Got 0 to 7.")
+def npz_with_an_entry_outside():
+    return npz_of(indices=np.array([0, 7, 2]))
+
+
+@case("a.npz: shape must be two whole numbers, rows and columns. Got [3 3 3].")
+def npz_of_three_dimensions():
+    return npz_of(shape=np.array([3, 3, 3]))
+
+
+@case(UNSOUND.format(name="a.npz", kind="npz", said="There is no item named 'indptr.npy' in the archive"))
+def npz_that_lacks_a_part():
+    np.savez("a.npz", data=np.ones(3), format=b"csr", shape=np.array([3, 3]), indices=np.arange(3))
+    return "a.npz"
+
+
+def h5ad_with(write):
+    import h5py
+
+    with h5py.File(written(as_h5ad(), "a", n=3), "a") as file:
+        del file["X"]
+        write(file)
+    return "a.h5ad"
+
+
+TWO_DIMENSIONS = "a.h5ad: X must have two dimensions, rows and variables. Got {}."
+
+
+@case(TWO_DIMENSIONS.format("nothing"))
+def h5ad_of_an_empty_X():
+    import h5py
+
+    return h5ad_with(lambda file: file.create_dataset("X", data=h5py.Empty("f8")))
+
+
+@case(TWO_DIMENSIONS.format("shape (3,)"))
+def h5ad_of_a_vector():
+    return h5ad_with(lambda file: file.create_dataset("X", data=np.ones(3)))
+
+
+@case("a.h5ad: X must be dense or CSR, so that it can be read by rows. Got a group. {{.*}}")
+def h5ad_of_a_group():
+    return h5ad_with(lambda file: file.create_group("X"))
+
+
+@case("a.h5ad: column 'lab' of obs must have one value for each row of X.", source="lab")
+def h5ad_with_an_annotation_of_two_dimensions():
+    def write(file):
+        file["X"] = np.ones((3, 5))
+        del file["obs/lab"]
+        file["obs/lab"] = np.ones((3, 2))
+
+    return h5ad_with(write)
+
+
+@case(UNSOUND.format(name="a.npy", kind="npy", said="the header of an array says that its shape is (-1, 4)"))
+def npy_of_a_negative_size():
+    np.save("a.npy", np.ones((10, 4)))
+    Path("a.npy").write_bytes(Path("a.npy").read_bytes().replace(b"(10, 4)", b"(-1, 4)"))
+    return "a.npy"
+
+
 @case("a.npy: must hold numbers. Got an array of type object.")
 def npy_of_objects():
     np.save("a.npy", np.array([[1.0, "a"]], dtype=object), allow_pickle=True)
@@ -436,6 +529,23 @@ def a_text_in_another_encoding():
     return "a.csv"
 
 
+@case(
+    "a.csv: line 1 has a field of more than 131,072 characters, which is too long for a name or a number. "
+    "Is this no csv file, or is the delimiter another (--delimiter)?"
+)
+def a_name_without_end():
+    return text("a.csv", "x" * 200_000 + ",y\n1,2\n")
+
+
+@case(
+    "The delimiter must be one character of ASCII, no quote or line break. Got ',,'. "
+    "A tab is written $'\\t' in a shell.",
+    delimiter=",,",
+)
+def a_delimiter_of_two_characters():
+    return text("a.csv", "x,,y\n1,,2\n")
+
+
 @case("a.csv: column 'x' occurs twice in the header. Rename one of them.")
 def a_header_with_a_name_twice():
     return text("a.csv", "x,y,x\n1,2,3\n")
@@ -604,6 +714,28 @@ def an_annotation_that_is_missing():
     obs = pd.DataFrame({"lab": pd.Categorical(["a", None, "b"])}, index=["0", "1", "2"])
     anndata.AnnData(np.ones((3, 2)), obs=obs).write_h5ad("a.h5ad")
     return "a.h5ad"
+
+
+NO_NAME = "a.parquet: column 'lab' must have a name or a number in each row to tell rows apart by. Got a column of {}."
+
+
+@case(NO_NAME.format("list<element: int64>"), source="lab")
+def a_source_that_is_a_list():
+    return parquet("a.parquet")({"x": [1.0, 2.0], "lab": [[1], [2]]})
+
+
+@case(NO_NAME.format("struct<a: int64>"), encode=["lab"])
+def a_category_that_is_a_structure():
+    return parquet("a.parquet")({"x": [1.0, 2.0], "lab": [{"a": 1}, {"a": 2}]})
+
+
+@case(
+    "a.csv: encoding 'lab' gives a feature 'lab=a', and there is a column of that name. Rename the column, or leave it "
+    "out (--drop lab=a).",
+    encode=["lab"],
+)
+def a_category_that_is_called_like_a_column():
+    return text("a.csv", "x,lab=a,lab\n1,2,a\n1,2,b\n")
 
 
 @case("The names of sources must be of one kind in all files. Got int, str.", source="lab")

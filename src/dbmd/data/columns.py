@@ -100,6 +100,12 @@ def complete(recipe: Recipe, found: Scan, categories: Mapping[str, Sequence[Any]
         check_categories(found.values[name], where, name)
         given = as_array(list(categories[name])) if name in categories else None
         encoded[name] = sorted_names(names[name], f"values of column {name!r}") if given is None else given
+        for feature in (f"{name}={value}" for value in encoded[name].tolist()):
+            if feature in recipe.columns:
+                raise DataError(
+                    f"{where}: encoding {name!r} gives a feature {feature!r}, and there is a column of that name. "
+                    f"Rename the column, or leave it out (--drop {quote(feature)})."
+                )
     sources = None
     if recipe.files:
         sources = np.array(sorted(recipe.files.values()))

@@ -106,7 +106,15 @@ def distinct(column: Any, reader: Reader | Place, row: int, name: str) -> tuple[
     """Return the different values of a column of Arrow, and for each row which it has."""
     import pyarrow as pa
 
-    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    try:
+        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        if pa.types.is_nested(encoded.type.value_type):
+            raise pa.ArrowNotImplementedError
+    except pa.ArrowNotImplementedError:  # of what there are no dictionaries
+        raise DataError(
+            f"{reader.location}: column {name!r} must have a name or a number in each row to tell rows apart by. "
+            f"Got a column of {column.type}."
+        ) from None
     values = encoded.dictionary.to_pylist()
     is_missing = np.array([value is None or value != value or value == "" for value in values], bool)
     if encoded.null_count or is_missing.any():
@@ -160,4 +168,4 @@ def _plain(value: Any) -> Any:
 
 
 def _is_whole(text: str) -> bool:
-    return text.removeprefix("-").isdecimal() and str(int(text)) == text
+    return len(text) <= 1000 and text.removeprefix("-").isdecimal() and str(int(text)) == text  # Python has a limit

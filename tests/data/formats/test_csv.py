@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 
 from dbmd.data.formats import csv, open_reader
 from dbmd.data.location import locate
+from dbmd.dataset import open_data
 from dbmd.errors import DataError
 from tables import as_csv, dense, table
 
@@ -134,9 +135,6 @@ def test_a_line_may_be_longer_than_a_block(tmp_path, monkeypatch):
 @given(data=st.data())
 def test_whatever_the_text_says_it_is_read_or_refused_in_our_words(folder, data):
     """No error of a library gets through."""
-    from dbmd.dataset import open_data
-    from dbmd.errors import DataError
-
     piece = st.sampled_from(
         ["1", "-2.5", "x", "", "NA", '"', '"a\nb"', ",", ";", "\n", "\r\n", "\t", "é", "inf", "1e400"]
     )
@@ -194,3 +192,23 @@ def test_the_line_of_a_row_is_found_below_one_that_is_long(tmp_path, monkeypatch
     monkeypatch.setattr(csv, "BLOCK_BYTES", 1000)
     reader = opened(tmp_path, 'a,b\n1,2\n1,"' + "x\n" * 700 + '"\n3,4\n')
     assert [reader.where(row) for row in range(3)] == ["line 2", "line 3", "line 704"]
+
+
+@pytest.mark.parametrize("line", ["2019,2020,2021", "2020,2010", "10,20,30"])
+def test_numbers_that_may_be_names_are_taken_for_a_sample_but_not_in_silence(line, tmp_path):
+    shown = line.replace(",", ", ")
+    with pytest.warns(UserWarning, match=rf"line 1 \({shown}\) is taken for a sample.* with --header, if not"):
+        reader = opened(tmp_path, f"{line}\n" + ",".join("1" * len(line.split(","))) + "\n")
+    assert len(numbers(reader)) == 2
+    for header in (True, False):  # said once, it is no question any more
+        assert len(numbers(opened(tmp_path, f"{line}\n{line}\n", header=header))) == 2 - header
+
+
+@pytest.mark.parametrize("line", ["1,2", "1,2,4", "2019.5,2020.5,2021.5", "7,7,7", "2019"])
+def test_other_numbers_are_a_sample_without_a_word(line, tmp_path):
+    assert len(numbers(opened(tmp_path, f"{line}\n{line}\n"))) == 2
+
+
+def test_a_label_of_any_number_of_digits_is_a_label(tmp_path):
+    (tmp_path / "a.csv").write_text(f"x,lab\n1,{'1' * 5000}\n2,{'2' * 5000}\n")
+    assert open_data(tmp_path / "a.csv", source="lab").n_sources == 2

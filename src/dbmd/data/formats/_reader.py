@@ -129,7 +129,7 @@ def in_our_words(location: Location, kind: str) -> Iterator[None]:
 
 def unsound(location: Location, kind: str, error: BaseException) -> DataError:
     """Return what to say of a file that a library cannot read."""
-    said = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
+    said = first_line(Exception(error.args[0])) if isinstance(error, KeyError) and error.args else first_line(error)
     return DataError(f"{location}: is not a sound {kind} file, or not a whole one: copy or write it anew ({said}).")
 
 

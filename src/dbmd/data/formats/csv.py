@@ -6,8 +6,10 @@ import codecs
 import csv
 import io
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -58,13 +60,31 @@ class Csv(Reader):
 
     def __init__(self, location: Location, header: bool | None, delimiter: str | None, memory: int) -> None:
         self.location = location
+        if delimiter is not None and (len(delimiter.encode()) != 1 or delimiter in '"\r\n'):
+            raise DataError(
+                f"The delimiter must be one character of ASCII, no quote or line break. Got {delimiter!r}. "
+                "A tab is written $'\\t' in a shell."
+            )
         line = self._first_line(delimiter or DELIMITERS)
         self.delimiter = delimiter or _most_frequent(DELIMITERS, line.encode())
         check_width(location, line.count(self.delimiter) + 1, memory, COLUMN_BYTES)
-        fields = next(csv.reader(io.StringIO(line, newline=""), delimiter=self.delimiter))
+        try:
+            fields = next(csv.reader(io.StringIO(line, newline=""), delimiter=self.delimiter))
+        except csv.Error:
+            raise DataError(
+                f"{location}: line 1 has a field of more than {csv.field_size_limit():,} characters, which is too long "
+                "for a name or a number. Is this no csv file, or is the delimiter another (--delimiter)?"
+            ) from None
         # 0, 1, 2 and so on is what pandas calls columns without names.
         numbered = len(fields) > 1 and fields == [str(i) for i in range(len(fields))]
         self.header = numbered or not any(_is_number(field) for field in fields) if header is None else header
+        if header is None and not self.header and _may_be_names(fields):
+            shown = ", ".join(fields[:4]) + (", ..." if len(fields) > 4 else "")
+            warnings.warn(
+                f"{location}: line 1 ({shown}) is taken for a sample, as it has numbers. If these are the names of the "
+                "columns, say so with --header, if not with --no-header.",
+                stacklevel=2,
+            )
         self.header_lines = len(io.StringIO(line, newline="").readlines()) if self.header else 0
         self.names = fields if self.header else [str(i) for i in range(len(fields))]
         # A table written with its row numbers has no name for that column.
@@ -230,6 +250,14 @@ def _outside_quotes(text: bytes, delimiters: str) -> Iterator[tuple[int, int]]:
                 return
             begin = at = field.end()
     yield begin, len(text)
+
+
+def _may_be_names(fields: Sequence[str]) -> bool:
+    """Say whether numbers look like names, as years do: whole, and as far from each other, be they but two years."""
+    if not all(re.fullmatch(r"[0-9]{1,9}", field) for field in fields):
+        return False
+    steps = {int(b) - int(a) for a, b in pairwise(fields)}
+    return len(steps) == 1 and steps != {0} and (len(fields) > 2 or all(1900 <= int(field) < 2100 for field in fields))
 
 
 def _is_number(field: str) -> bool:

@@ -32,17 +32,21 @@ class H5ad(Reader):
         self.location = location
         with self._file() as file:
             self._check_closed(file)
-            if "X" not in file or "var" not in file or "obs" not in file:
+            if "X" not in file or not all(hasattr(file.get(name), "keys") for name in ("obs", "var")):
                 raise DataError(f"{location}: must have X, obs and var, as AnnData writes them. Got {sorted(file)}.")
             X = file["X"]
-            kind = X.attrs.get("encoding-type", "array")
+            kind = str(X.attrs.get("encoding-type", "array" if hasattr(X, "shape") else "a group"))
             if kind not in ("array", "csr_matrix"):
                 raise DataError(
                     f"{location}: X must be dense or CSR, so that it can be read by rows. Got {kind}. "
                     "Convert it: adata.X = adata.X.tocsr(), then adata.write_h5ad(path)."
                 )
             self.sparse = kind == "csr_matrix"
-            n, m = (int(size) for size in (X.attrs["shape"] if self.sparse else X.shape))
+            shape = np.asarray(X.attrs.get("shape") if self.sparse else getattr(X, "shape", None))
+            if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape.min() < 0:
+                told = "nothing" if shape.dtype.kind == "O" else f"shape {tuple(np.atleast_1d(shape).tolist())}"
+                raise DataError(f"{location}: X must have two dimensions, rows and variables. Got {told}.")
+            n, m = shape.tolist()
             check_width(location, m, memory)
             if self.sparse:
                 self.csr = CsrFile(location, (n, m), X["data"], X["indices"], X["indptr"], memory)
@@ -53,7 +57,7 @@ class H5ad(Reader):
             if names.shape != (m,):
                 raise DataError(f"{location}: X has {m} columns, var has names of shape {names.shape}.")
             names = _texts(names[:])
-            self.annotations = tuple(name for name in file["obs"].attrs.get("column-order", ()))
+            self.annotations = tuple(name for name in file["obs"].attrs.get("column-order", ()) if name in file["obs"])
         if dtype.kind not in "biuf":
             raise DataError(f"{location}: X must hold numbers. Got type {dtype}.")
         self.n_rows, self.dtype = n, dtype
@@ -99,15 +103,10 @@ class H5ad(Reader):
 
     def _check_closed(self, file: Any) -> None:
         """Raise a DataError if anything in the file is in another one: whoever made it could read what we may read."""
-        import h5py
-
-        def outside(name: str, link: Any) -> str | None:
-            if isinstance(link, h5py.HardLink):
-                target = file[name]
-                return name if isinstance(target, h5py.Dataset) and (target.is_virtual or target.external) else None
-            return name if isinstance(link, h5py.ExternalLink) else None
-
-        found = file.visititems_links(outside)  # which stops at the first, and does not follow what leads outside
+        links: list[tuple[str, Any]] = []
+        # Which does not follow what leads outside. Nothing must be raised on the way.
+        file.visititems_links(lambda name, link: links.append((name, link)))
+        found = next((name for name, link in links if _is_outside(file, name, link)), None)
         if found is not None:
             raise DataError(
                 f"{self.location}: /{found} is stored in another file, which is not read. "
@@ -128,7 +127,10 @@ class H5ad(Reader):
         import pyarrow as pa
 
         if name in self.annotations:
-            values = _obs(file["obs"], name, start, stop)
+            column = file["obs"][name]
+            if hasattr(column, "shape") and len(column.shape or ()) != 1:
+                raise DataError(f"{self.location}: column {name!r} of obs must have one value for each row of X.")
+            values = _obs(column, start, stop)
             if len(values) < stop - start:
                 raise DataError(f"{self.location}: column {name!r} of obs is shorter than X.")
             return values
@@ -149,18 +151,26 @@ class H5ad(Reader):
                 yield opened
 
 
+def _is_outside(file: Any, name: str, link: Any) -> bool:
+    """Say whether what a link leads to is in another file."""
+    import h5py
+
+    if isinstance(link, h5py.HardLink) and isinstance(file[name], h5py.Dataset):
+        return bool(file[name].is_virtual or file[name].external)
+    return isinstance(link, h5py.ExternalLink)
+
+
 def _index(group: Any) -> Any:
     """Return the dataset with the names of rows."""
     names = group[group.attrs.get("_index", "_index")]
     return names["values"] if "values" in getattr(names, "keys", tuple)() else names
 
 
-def _obs(obs: Any, name: str, start: int, stop: int) -> Any:
+def _obs(column: Any, start: int, stop: int) -> Any:
     """Return rows of a column of obs as an array of Arrow."""
     import h5py
     import pyarrow as pa
 
-    column = obs[name]
     if isinstance(column, h5py.Dataset) and "categories" not in column.attrs:
         values = column[start:stop]
         return pa.array(_texts(values) if values.dtype.kind in "OS" else values)

@@ -39,6 +39,8 @@ class Npz(Reader):
                     f"{location}: must hold a sparse matrix as scipy.sparse.save_npz writes it. Got an archive of "
                     f"{', '.join(sorted(members)[:5]) or 'nothing'}. Save a dense array with numpy.save, as .npy."
                 )
+            if any(member.flag_bits & 1 for member in archive.infolist()):
+                raise DataError(f"{location}: is encrypted. Save it without a password: scipy.sparse.save_npz.")
             kind = read_member(archive, "format.npy", MOST_LABEL).item()
             kind = kind.decode() if isinstance(kind, bytes) else kind
             if kind != "csr":

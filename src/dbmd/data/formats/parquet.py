@@ -105,7 +105,7 @@ class Parquet(Reader):
 
 def _constant(value: str) -> tuple[Any, Any]:
     """Return what a folder says, as a number if it is plainly one: 10 and 2.5, not 01, 1_0 or 1e3."""
-    if re.fullmatch(r"-?(0|[1-9]\d*)", value):
+    if re.fullmatch(r"-?(0|[1-9]\d{0,17})", value):  # as far as there is room for
         return int(value), pa.int64()
     if re.fullmatch(r"-?\d+\.\d+", value):
         return float(value), pa.float64()
