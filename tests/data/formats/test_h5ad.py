@@ -181,3 +181,13 @@ def test_a_link_inside_the_file_is_followed(tmp_path):
         file.move("X", "layers/raw")
         file["X"] = h5py.SoftLink("/layers/raw")
     assert open_data(path).shape == (N, 2)
+
+
+@pytest.mark.parametrize("packing", [{}, {"compression": "gzip"}, {"compression": "lzf"}, {"scaleoffset": 0}])
+def test_numbers_that_take_next_to_no_room_are_read(packing, tmp_path):
+    path = written(tmp_path, np.ones((1, 2)))
+    with h5py.File(path, "a") as file:
+        del file["X"], file["obs"]
+        file.create_group("obs")
+        file.create_dataset("X", data=np.zeros((100_000, 2), int), chunks=(50_000, 2), shuffle=True, **packing)
+    assert open_data(path).shape == (100_000, 2)

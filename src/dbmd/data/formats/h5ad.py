@@ -15,7 +15,8 @@ from dbmd.errors import DataError
 
 SUFFIXES = (".h5ad",)
 MOST_ROWS = 1 << 20  # whose ends are looked at together
-MOST_RATIO = {None: 1, "gzip": 1032, "lzf": 1032}  # how much a byte of the file may become; of others, who knows
+# Filters of HDF5 by their numbers: those that keep the size, and those that make of a byte at most so many.
+KEEPING, PACKING, MOST_RATIO = {2, 3}, {1, 32000}, 1032  # shuffle, fletcher32; deflate, lzf
 
 
 def open_file(location: Location, *, memory: int = MEMORY, **hints: Any) -> Reader:
@@ -115,8 +116,11 @@ class H5ad(Reader):
 
     def _check_there(self, dataset: Any) -> None:
         """Raise a DataError if a dataset has less in the file than it takes: what is missing would read as zeros."""
-        there = dataset.id.get_storage_size()
-        if dataset.nbytes > there * MOST_RATIO.get(dataset.compression, np.inf):
+        there, made = dataset.id.get_storage_size(), dataset.id.get_create_plist()
+        filters = {made.get_filter(i)[0] for i in range(made.get_nfilters())}
+        if not filters <= KEEPING | PACKING:
+            return  # of others, nobody knows how much they pack
+        if dataset.nbytes > there * (MOST_RATIO if filters & PACKING else 1):
             raise DataError(
                 f"{self.location}: is cut short. {dataset.name} of shape {dataset.shape} and type {dataset.dtype} "
                 f"takes {dataset.nbytes:,} bytes, of which the file has {there:,}. Write it anew."
