@@ -62,7 +62,7 @@ class Checkpoint:
             self.write()
         except OSError as error:  # no space, say: there may be some the next time
             if not self._told:
-                said = f"{self.path}: the checkpoint cannot be written ({error.strerror})."
+                said = f"{self.path}: the checkpoint cannot be written ({error.strerror or error})."
                 self.tell(f"{said} The fit goes on, and will try again.")
             self._told = True
 

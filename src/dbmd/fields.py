@@ -60,15 +60,18 @@ NUMBER = Kind("a finite number", _is_number)
 POSITIVE = Kind("a number > 0", lambda value: _is_number(value) and value > 0)
 NOT_NEGATIVE = Kind("a number >= 0", lambda value: _is_number(value) and value >= 0)
 COUNT = Kind("a whole number >= 0", lambda value: _is_int(value) and 0 <= value < 2**63)
+OBJECT = Kind("an object", lambda value: isinstance(value, dict))
 NAME = Kind("a name or a number", lambda value: isinstance(value, str | bool) or _is_number(value))
 
 
-def check_fields(record: Any, kinds: Mapping[str, Kind], where: str = "", optional: Collection[str] = ()) -> None:
+def check_fields(
+    record: Mapping[str, Any], kinds: Mapping[str, Kind], where: str = "", optional: Collection[str] = ()
+) -> None:
     """Raise a ValueError that names the first entry of a record that is missing or not what it must be.
 
     Parameters
     ----------
-    record : object
+    record : dict
         The record.
     kinds : dict of str to Kind
         What its entries must be. Others may be there.
@@ -77,8 +80,6 @@ def check_fields(record: Any, kinds: Mapping[str, Kind], where: str = "", option
     optional : collection of str
         Entries that may be missing.
     """
-    if not isinstance(record, dict):
-        raise ValueError(f"{where.rstrip('.') or 'it'} must be an object and is {reprlib.repr(record)}")
     for name, kind in kinds.items():
         if name not in record:
             if name not in optional:

@@ -16,14 +16,78 @@ import numpy as np
 
 from dbmd.config import Config
 from dbmd.errors import first_line
+from dbmd.fields import (
+    COUNT,
+    FLAG,
+    NAME,
+    NOT_NEGATIVE,
+    NUMBER,
+    OBJECT,
+    POSITIVE,
+    TEXT,
+    Kind,
+    check_array,
+    check_fields,
+    check_known,
+)
 from dbmd.profile import Profile
-from dbmd.result import Iteration
-from dbmd.storage import from_npz, left_aside, read_file, to_json, to_npz, write_directory
+from dbmd.result import Iteration, check_iteration
+from dbmd.storage import (
+    CHECKSUM,
+    from_npz,
+    is_as_signed,
+    left_aside,
+    read_file,
+    signed,
+    to_json,
+    to_npz,
+    write_directory,
+)
 
 FORMAT, FORMAT_VERSION = "dbmd-model", 1
 # What may be in a model directory: the model, what is made from it, and what pyspark.ml knows it by.
 OWNED = frozenset({"model.json", "arrays.npz", "report.html", "metadata/part-00000"})
 M = TypeVar("M")
+
+# What model.json holds. What is for people only, and what else a later release may add, is not looked at.
+RECORD = {
+    "params": OBJECT,
+    "n_features": COUNT,
+    "feature_names": NAME.list.or_none,
+    "sources": OBJECT,
+    "objective": NUMBER.or_none,  # what is not finite is written as null
+    "fit": OBJECT,
+    "history": OBJECT.list,
+    "n_samples_seen": COUNT,
+    "n_steps": COUNT,
+}
+LATER = ("n_samples_seen", "n_steps")  # what there was not from the beginning
+FIT = {
+    "n_samples": COUNT,
+    "seconds": NOT_NEGATIVE,
+    "converged": FLAG.or_none,
+    "seed": COUNT.or_none,
+    "dtype": Kind("'float32' or 'float64'", lambda value: value in ("float32", "float64")),
+    "explained": NUMBER.or_none,
+    "explained_by_source": NUMBER.or_none.list,
+    "classes": NAME.or_none.list.or_none,
+    "data": OBJECT.or_none,
+    "versions": TEXT.map,
+    "created": TEXT,
+    "command": TEXT,
+}
+# What Config does not look at. True and 1 are the same to Python.
+SEED = Kind("a whole number >= 0", lambda value: isinstance(value, int) and value >= 0)
+SWITCH = Kind("true, false or a number", lambda value: isinstance(value, bool | int | float))
+DATA = {
+    "paths": TEXT.list,
+    "source": TEXT.or_none,
+    "label": TEXT.or_none,
+    "encode": NAME.or_none.list.map,
+    "header": FLAG.or_none,
+    "delimiter": TEXT.or_none,
+    "fingerprint": TEXT,
+}
 
 
 def save(
@@ -58,7 +122,7 @@ def save(
         "n_steps": model.n_steps_,
         "fit": info,
     }
-    files = {"model.json": to_json(record), "arrays.npz": to_npz(arrays), **beside}
+    files = {"model.json": to_json(signed(record, arrays)), "arrays.npz": to_npz(arrays), **beside}
     write_directory(path, files, overwrite=overwrite, owned=OWNED)
     return path
 
@@ -79,25 +143,35 @@ def restore(kind: type[M], path: str | Path) -> M:
 
 
 def _restored(kind: type[M], record: dict[str, Any], arrays: dict[str, Any]) -> M:
-    params: dict[str, Any] = {"inference": "map"} | record[
-        "params"
-    ]  # what was written before there was evidence is of map
-    params.pop("extrapolate", None)  # map alternates plainly now, whatever was said then
-    if params.get("tol", 0.0) is None:
-        params.pop("tol")
-    params |= {name: arrays[f"param_{name}"] for name in ("alpha", "init") if f"param_{name}" in arrays}
-    Config(**params)
-    model: Any = kind(**params)
-    names = record["feature_names"]
-    sources = record["sources"]
+    # Models of before there were checksums have none.
+    if CHECKSUM in record and not is_as_signed(record, arrays):
+        raise ValueError(
+            "its checksum does not match, so it was changed after it was saved. Take a copy that was not; or, if it "
+            f"was changed on purpose, remove {CHECKSUM!r} from its model.json"
+        )
+    check_fields(record, RECORD, optional=LATER)
+    check_fields(record["sources"], {"dtype": TEXT, "names": NAME.or_none.list}, "sources.")
+    check_fields(record["fit"], FIT, "fit.", optional=FIT.keys() - {"n_samples", "seconds", "converged", "explained"})
+    if record["fit"].get("data") is not None:
+        check_fields(record["fit"]["data"], DATA, "fit.data.", optional=DATA)
+    for i, entry in enumerate(record["history"]):
+        check_iteration(entry, f"history[{i}]")
+    if not record["history"]:
+        raise ValueError("history must not be empty")
+
+    model: Any = kind(**_params(record["params"], arrays))
+    names, sources = record["feature_names"], record["sources"]
     model.n_features_in_ = record["n_features"]
     model.components_ = arrays["components"]
     model.noise_variance_ = arrays["noise_variance"]
     # Labels that are objects (text of pandas, say) cannot be in an array without pickle.
-    model.sources_ = arrays["sources"] if "sources" in arrays else np.array(sources["names"], dtype=sources["dtype"])
+    if "sources" not in arrays and sources["dtype"] != "object":
+        raise KeyError("sources")
+    model.sources_ = arrays["sources"] if "sources" in arrays else np.array(sources["names"], dtype=object)
     model.profile_ = Profile(*(arrays[f"profile_{f.name}"] for f in fields(Profile)))
     model.objective_ = record["objective"]
     if model.inference == "evidence":
+        check_fields(record, {"effective_features": POSITIVE, "noise_excess": POSITIVE.list})
         model.effective_features_ = float(record["effective_features"])
         model.noise_excess_ = np.array(record["noise_excess"], dtype=np.float64)
     model.history_ = [Iteration(**entry) for entry in record["history"]]
@@ -110,27 +184,52 @@ def _restored(kind: type[M], record: dict[str, Any], arrays: dict[str, Any]) -> 
         model.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
     if "labels" in arrays:
         model.labels_ = arrays["labels"]
-    _check_sizes(model)
+    _check_arrays(model)
     model.cluster_sizes_ = model.profile_.sizes.sum(axis=0)
     return model
 
 
-def _check_sizes(model: Any) -> None:
+def _params(record: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a model, checked."""
+    params = {"inference": "map"} | record  # what was written before there was evidence is of map
+    params.pop("extrapolate", None)  # map alternates plainly now, whatever was said then
+    if params.get("tol", 0.0) is None:
+        params.pop("tol")
+    check_known(params, [f.name for f in fields(Config)], "params")
+    kinds = {"random_state": SEED.or_none, "warm_start": SWITCH, "verbose": SWITCH, "engine": TEXT}
+    check_fields(params, kinds, "params.", optional=kinds)
+    params |= {name: arrays[f"param_{name}"] for name in ("alpha", "init") if f"param_{name}" in arrays}
+    Config(**params)
+    return params
+
+
+def _check_arrays(model: Any) -> None:
+    """Raise a ValueError if arrays do not fit together, or hold what they must not."""
     r, m, n_sources = model.n_components, model.n_features_in_, len(model.sources_)
-    expected = Profile.zero(n_sources, r, len(model.profile_.contingency))
-    sizes = {f.name: (getattr(model.profile_, f.name), getattr(expected, f.name).shape) for f in fields(Profile)}
-    sizes |= {"components": (model.components_, (r, m)), "noise_variance": (model.noise_variance_, (n_sources,))}
-    sizes |= {"sources": (model.sources_, (n_sources,))}
+    info, profile = model.fit_info_, model.profile_
+    tiny = np.finfo(np.float64).smallest_subnormal
+    check_array("components", model.components_, (r, m))
+    check_array("noise_variance", model.noise_variance_, (n_sources,), least=tiny)
+    expected = Profile.zero(n_sources, r, len(profile.contingency) if profile.contingency.ndim else 0)
+    for f in fields(Profile):
+        zero = getattr(expected, f.name)
+        check_array(f"profile_{f.name}", getattr(profile, f.name), zero.shape, zero.dtype.kind, least=0.0)
     if model.inference == "evidence":
-        sizes["noise_excess"] = model.noise_excess_, (n_sources,)
-    if hasattr(model, "feature_names_in_"):
-        sizes["feature_names"] = model.feature_names_in_, (m,)
-    for name, (array, shape) in sizes.items():
-        if array.shape != shape:
-            raise ValueError(f"{name} should have shape {shape} and has {array.shape}")
-    for name in ("components", "noise_variance"):
-        if sizes[name][0].dtype.kind != "f" or not np.isfinite(sizes[name][0]).all():
-            raise ValueError(f"{name} should hold finite numbers")
+        check_array("noise_excess", model.noise_excess_, (n_sources,), least=tiny)
+    if hasattr(model, "labels_"):
+        check_array("labels", model.labels_, (info["n_samples"],), "i", least=0.0)
+        if model.labels_.max(initial=0) >= r:
+            raise ValueError(f"labels must be < {r} and has {model.labels_.max()}")
+    lengths = {
+        "feature_names": (getattr(model, "feature_names_in_", None), m),
+        "sources": (None if model.sources_.ndim == 1 else (), n_sources),
+        "fit.classes": (info.get("classes"), len(profile.contingency)),
+        "fit.explained_by_source": (info.get("explained_by_source"), n_sources),
+    }
+    for name, (values, length) in lengths.items():
+        if values is not None and len(values) != length:
+            raise ValueError(f"{name} must have {length} entries and has {len(values)}")
+    Config(**model.get_params(deep=False)).start(m)
 
 
 def read_record(path: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from dbmd.fields import COUNT, FLAG, NUMBER, check_fields, check_known
 from dbmd.model.evidence import Evidence
 from dbmd.model.memory import Memory
 from dbmd.model.objective import Objective
@@ -74,6 +75,23 @@ class Iteration(Mapping[str, Any]):
     def asdict(self) -> dict[str, Any]:
         """Return a plain dictionary."""
         return asdict(self)
+
+
+def check_iteration(record: Mapping[str, Any], where: str) -> None:
+    """Raise a ValueError that names what is wrong with an iteration that was read from a file.
+
+    Parameters
+    ----------
+    record : dict
+        The iteration.
+    where : str
+        Where it stands, for the message.
+    """
+    # Floats that are not finite are written as null.
+    kinds = {"int": COUNT, "float": NUMBER.or_none, "bool": FLAG, "float | None": NUMBER.or_none}
+    wanted = {f.name: kinds[str(f.type)] for f in fields(Iteration)}
+    check_fields(record, wanted, f"{where}.", optional=("passes", "change"))
+    check_known(record, wanted, where)
 
 
 @dataclass(frozen=True)

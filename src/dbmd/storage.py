@@ -82,6 +82,8 @@ def _said_of(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno is None:  # not the system's
+            raise
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
