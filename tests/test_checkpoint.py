@@ -10,7 +10,7 @@ from dbmd import DBMD, checkpoint
 from dbmd.algorithm import FRESH
 from dbmd.checkpoint import Checkpoint
 from dbmd.dataset import in_memory
-from dbmd.storage import from_npz, to_npz
+from dbmd.storage import from_npz, signed, to_npz
 
 IDENTITY = {
     "n_components": 3,
@@ -19,6 +19,7 @@ IDENTITY = {
     "solver_options": {"tol": 1e-6},
     "data": ["ab", 7],
 }
+SHAPE = (4, 3, 2)
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +48,14 @@ def assert_same_state(mine, other):
 
 def test_every_state_comes_back_to_the_bit(states, tmp_path):
     for state in states:
-        kept = Checkpoint(tmp_path / "c", IDENTITY, every=0)
+        kept = Checkpoint(tmp_path / "c", IDENTITY, SHAPE, every=0)
         kept(state)
-        assert_same_state(Checkpoint(tmp_path / "c", IDENTITY).read(), state)
+        assert_same_state(Checkpoint(tmp_path / "c", IDENTITY, SHAPE).read(), state)
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
 
 
 def test_only_states_that_can_be_gone_on_from_exactly_are_kept(states, tmp_path):
-    kept = Checkpoint(tmp_path / "c", IDENTITY, every=0, period=FRESH)
+    kept = Checkpoint(tmp_path / "c", IDENTITY, SHAPE, every=0, period=FRESH)
     last = None
     for state in states:
         kept(state)
@@ -62,14 +63,14 @@ def test_only_states_that_can_be_gone_on_from_exactly_are_kept(states, tmp_path)
         assert kept.state is last
         assert (tmp_path / "c").exists() == (last is not None)
         if last is not None:
-            assert_same_state(Checkpoint(tmp_path / "c", IDENTITY).read(), last)
+            assert_same_state(Checkpoint(tmp_path / "c", IDENTITY, SHAPE).read(), last)
 
 
 def test_it_is_written_when_it_is_time_and_not_twice(states, tmp_path, monkeypatch):
     now, written = [0.0], []
     monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(checkpoint, "write_file", lambda path, content: written.append(now[0]))
-    kept = Checkpoint(tmp_path / "c", IDENTITY, every=60.0)
+    kept = Checkpoint(tmp_path / "c", IDENTITY, SHAPE, every=60.0)
     for seconds in range(0, 200, 25):
         now[0] = float(seconds)
         kept(states[seconds // 25])
@@ -84,7 +85,7 @@ def test_a_file_that_cannot_be_written_is_told_once_and_tried_again(states, tmp_
         raise OSError(28, "No space left on device")
 
     told = []
-    kept = Checkpoint(tmp_path / "c", IDENTITY, every=0, tell=told.append)
+    kept = Checkpoint(tmp_path / "c", IDENTITY, SHAPE, every=0, tell=told.append)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         kept(states[0])
@@ -95,11 +96,11 @@ def test_a_file_that_cannot_be_written_is_told_once_and_tried_again(states, tmp_
     assert "No space left" in told[0]
     assert not list(tmp_path.iterdir())
     kept(states[2])
-    assert_same_state(Checkpoint(tmp_path / "c", IDENTITY).read(), states[2])
+    assert_same_state(Checkpoint(tmp_path / "c", IDENTITY, SHAPE).read(), states[2])
 
 
 def test_without_a_state_nothing_is_written(tmp_path):
-    kept = Checkpoint(tmp_path / "c", IDENTITY)
+    kept = Checkpoint(tmp_path / "c", IDENTITY, SHAPE)
     assert not kept.write()
     kept.remove()
     assert not list(tmp_path.iterdir())
@@ -120,16 +121,16 @@ def test_without_a_state_nothing_is_written(tmp_path):
     ],
 )
 def test_another_fit_is_refused_with_what_differs(change, told, states, tmp_path):
-    Checkpoint(tmp_path / "c", IDENTITY, every=0)(states[0])
+    Checkpoint(tmp_path / "c", IDENTITY, SHAPE, every=0)(states[0])
     with pytest.raises(ValueError, match="cannot be resumed") as caught:
-        Checkpoint(tmp_path / "c", IDENTITY | change).read()
+        Checkpoint(tmp_path / "c", IDENTITY | change, SHAPE).read()
     assert told in str(caught.value)
 
 
 def test_numbers_of_numpy_make_the_same_identity(states, tmp_path):
-    Checkpoint(tmp_path / "c", IDENTITY, every=0)(states[0])
+    Checkpoint(tmp_path / "c", IDENTITY, SHAPE, every=0)(states[0])
     same = IDENTITY | {"n_components": np.int64(3), "init": np.array([[0.1, 1e-300]]), "data": ("ab", np.int32(7))}
-    assert_same_state(Checkpoint(tmp_path / "c", same).read(), states[0])
+    assert_same_state(Checkpoint(tmp_path / "c", same, SHAPE).read(), states[0])
 
 
 WRONG = (None, [], "text", [1], {"a": 1})
@@ -139,8 +140,8 @@ def without(name):
     return lambda arrays, record: arrays.pop(name)
 
 
-def text(content):
-    return lambda arrays, record: arrays.update(record=np.array(content))
+def array(name, values):
+    return lambda arrays, record: arrays.update({name: np.array(values)})
 
 
 def entry(name, value, *inside):
@@ -149,27 +150,97 @@ def entry(name, value, *inside):
         for key in inside:
             place = place[key]
         place[name] = value
-        arrays["record"] = np.array(json.dumps(record))
 
     return change
 
 
+# As if whoever changed them had made the checksum anew: fields must hold nevertheless.
 CHANGES = [
-    *(without(name) for name in ("record", "state_W", "state_sigma2", "state_origin", "best_W")),
-    *(text(content) for content in ("", "[]", "{", "null", "1", '"text"', "{}", "[" * 100_000)),
+    *(without(name) for name in ("state_W", "state_sigma2", "state_origin", "best_W")),
     *(entry(name, value) for name in ("format", "identity", "state") for value in WRONG[:4]),
     *(entry(name, value, "state") for name in ("objective", "history") for value in (None, "text", [1], {"a": 1})),
     *(entry("objective", value, "best") for value in WRONG),
+    *(entry("value", value, "state", "objective") for value in (None, "text", 10**400)),
+    *(entry("converged", value, "state") for value in (None, 1, "yes")),
+    *(entry("attempt", value, "state") for value in (None, -1, 0.5)),
+    *(entry("floor", value, "state") for value in (None, -1.0, "low")),
+    *(
+        entry("evidence", value, "state")
+        for value in (3, {"excess": [1.0], "one_in": 1}, {"excess": [1, 1], "one_in": 0})
+    ),
+    entry("excess", [1.0, -1.0], "state", "evidence"),
+    entry("iteration", 7, "state", "history", 0),
+    entry("objective", "low", "state", "history", 0),
+    entry("w_converged", None, "state", "history", 0),
+    entry("colour", "red", "state", "history", 0),
+    array("state_W", np.zeros((4, 2))),
+    array("state_W", np.zeros((5, 3))),
+    array("state_W", np.full((4, 3), np.nan)),
+    array("best_W", np.zeros((4, 3), complex)),
+    array("state_sigma2", [1.0, -1.0]),
+    array("state_sigma2", [1.0]),
+    array("state_origin", [0.0]),
+    array("path_point", np.zeros((4, 2))),
+    array("path_steps", np.zeros((1, 3, 4))),
+    array("path_residual", np.nan),
+    array("path_residual", "far"),
+    array("path_stuck", 0.5),
 ]
+
+
+def rewrite(path, change, *, sign=True):
+    arrays = from_npz(path)
+    record = json.loads(str(arrays.pop("record")))
+    change(arrays, record)
+    if sign:
+        record = signed({name: value for name, value in record.items() if name != "checksum"}, arrays)
+    path.write_bytes(to_npz(arrays | {"record": np.array(json.dumps(record))}))
+
+
+def refusal(path):
+    with pytest.raises(ValueError, match=r"is not a checkpoint|cannot be resumed") as caught:
+        Checkpoint(path, IDENTITY, SHAPE).read()
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=range(len(CHANGES)))
 def test_whatever_is_wrong_with_a_file_is_a_value_error_with_its_name(change, states, tmp_path):
-    Checkpoint(tmp_path / "c", IDENTITY, every=0)(states[-1])
-    arrays = from_npz(tmp_path / "c")
-    change(arrays, json.loads(str(arrays["record"])))
-    (tmp_path / "c").write_bytes(to_npz(arrays))
-    with pytest.raises(ValueError, match=r"is not a checkpoint|cannot be resumed") as caught:
-        Checkpoint(tmp_path / "c", IDENTITY).read()
-    assert str(tmp_path / "c") in str(caught.value)
-    assert "\n" not in str(caught.value)
+    Checkpoint(tmp_path / "c", IDENTITY, SHAPE, every=0)(states[-1])
+    rewrite(tmp_path / "c", change)
+    assert "checksum" not in refusal(tmp_path / "c")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "null", "1", '"text"', "{}", "[" * 100_000])
+def test_a_record_that_is_none_is_no_checkpoint(text, states, tmp_path):
+    (tmp_path / "c").write_bytes(to_npz({"record": np.array(text)}))
+    assert "is not a checkpoint" in refusal(tmp_path / "c")
+    (tmp_path / "c").write_bytes(to_npz({}))
+    assert "is not a checkpoint" in refusal(tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        entry("converged", False, "state"),
+        entry("attempt", 0, "state"),
+        entry("objective", 0.5, "state", "history", 0),
+        entry("checksum", None),
+        lambda arrays, record: arrays["state_W"].__iadd__(1e-12),
+        array("more", 0.0),
+    ],
+)
+def test_what_was_changed_is_told_by_its_checksum(change, states, tmp_path):
+    Checkpoint(tmp_path / "c", IDENTITY, SHAPE, every=0)(states[-1])
+    rewrite(tmp_path / "c", lambda arrays, record: None, sign=False)
+    Checkpoint(tmp_path / "c", IDENTITY, SHAPE).read()  # laid out in another way
+    rewrite(tmp_path / "c", change, sign=False)
+    assert "its checksum does not match" in refusal(tmp_path / "c")
+
+
+def test_a_checkpoint_of_other_sizes_is_refused(states, tmp_path):
+    Checkpoint(tmp_path / "c", IDENTITY, SHAPE, every=0)(states[-1])
+    for shape in ((5, 3, 2), (4, 4, 2), (4, 3, 1)):
+        with pytest.raises(ValueError, match="must have shape"):
+            Checkpoint(tmp_path / "c", IDENTITY, shape).read()

@@ -12,13 +12,24 @@ from typing import Any
 
 import numpy as np
 
+from dbmd.errors import first_line
+from dbmd.fields import COUNT, FLAG, NOT_NEGATIVE, NUMBER, OBJECT, POSITIVE, check_array, check_fields
 from dbmd.model.evidence import Evidence
 from dbmd.model.objective import Objective
 from dbmd.model.path import Path as Descent
-from dbmd.result import Iteration, State
-from dbmd.storage import from_npz, to_json, to_npz, write_file
+from dbmd.result import Iteration, State, check_iteration
+from dbmd.storage import from_npz, is_as_signed, signed, to_json, to_npz, write_file
 
-FORMAT = "dbmd-checkpoint-3"
+FORMAT = "dbmd-checkpoint-4"  # 4: with a checksum
+
+STATE = {
+    "attempt": COUNT,
+    "converged": FLAG,
+    "floor": NOT_NEGATIVE,
+    "evidence": OBJECT.or_none,
+    "objective": OBJECT,
+    "history": OBJECT.list,
+}
 
 
 @dataclass
@@ -31,6 +42,8 @@ class Checkpoint:
         The file.
     identity : dict
         What makes the fit: parameters and fingerprint of the data. One that differs cannot be resumed.
+    shape : tuple of int
+        Numbers of features, components and sources: the sizes that the arrays of a state must have.
     every : float
         Seconds between writes; 0: after each iteration.
     period : int
@@ -42,6 +55,7 @@ class Checkpoint:
 
     path: Path
     identity: Mapping[str, Any]
+    shape: tuple[int, int, int]
     every: float = 60.0
     period: int = 1
     tell: Callable[[str], object] = warnings.warn
@@ -80,7 +94,9 @@ class Checkpoint:
 
     def read(self) -> State:
         """Return the state that was written; raise a ValueError if it belongs to another fit."""
-        state, identity = _from_arrays(from_npz(self.path), self.path)
+        arrays = from_npz(self.path)
+        record = _record_of(arrays, self.path)
+        identity = record["identity"]
         mine = json.loads(to_json(self.identity))
         for name in dict.fromkeys((*mine, *identity)):
             was, now = identity.get(name), mine.get(name)
@@ -92,6 +108,11 @@ class Checkpoint:
                     f"{self.path} cannot be resumed: {what}. "
                     "Give the data and parameters it was begun with, or start anew with --overwrite."
                 )
+        try:
+            state = _from_arrays(record, arrays, self.shape)
+        except Exception as error:  # there is no end to what may be wrong with a file
+            reason = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
+            raise ValueError(f"{self.path} cannot be resumed: {reason}. Start anew with --overwrite.") from error
         self.state = self.written = state
         return state
 
@@ -99,13 +120,13 @@ class Checkpoint:
 def _to_arrays(state: State, identity: Mapping[str, Any]) -> dict[str, Any]:
     states = {"state": state} | ({"best": state.best} if state.best is not None else {})
     record = {"format": FORMAT, "identity": identity} | {name: _record(s) for name, s in states.items()}
-    arrays: dict[str, Any] = {"record": np.array(to_json(record).decode())}
+    arrays: dict[str, Any] = {}
     for name, s in states.items():
         arrays |= {f"{name}_W": s.W, f"{name}_sigma2": s.sigma2, f"{name}_origin": s.origin}
     # Of the path only that of the attempt that goes on: the best one is at its end.
     path = {f.name: getattr(state.path, f.name) for f in fields(state.path)}
     arrays |= {f"path_{name}": np.array(value) for name, value in path.items() if value is not None}
-    return arrays
+    return arrays | {"record": np.array(to_json(signed(record, arrays)).decode())}
 
 
 def _record(state: State) -> dict[str, Any]:
@@ -120,26 +141,48 @@ def _record(state: State) -> dict[str, Any]:
     }
 
 
-def _from_arrays(arrays: Mapping[str, Any], path: Path) -> tuple[State, dict[str, Any]]:
+def _record_of(arrays: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return the record that is among the arrays of a checkpoint, and take it out."""
     try:
-        record = json.loads(str(arrays["record"]))
-        if record["format"] != FORMAT:
-            raise KeyError(record["format"])
-        best = _state(record["best"], arrays, "best") if "best" in record else None
-        return replace(_state(record["state"], arrays, "state"), best=best, path=_path(arrays)), dict(
-            record["identity"]
+        record: dict[str, Any] = json.loads(str(arrays.pop("record")))
+        is_ours = record["format"] == FORMAT and isinstance(record["identity"], dict)
+        is_whole = is_ours and is_as_signed(record, arrays)
+    except Exception:  # there is no end to what may be wrong with a file
+        is_ours = False
+    if not is_ours:
+        raise ValueError(f"{path} is not a checkpoint of this version of dbmd. Start anew with --overwrite.")
+    if not is_whole:
+        raise ValueError(
+            f"{path} cannot be resumed: it was changed after it was written, for its checksum does not match. "
+            "Start anew with --overwrite."
         )
-    except Exception as error:  # there is no end to what may be wrong with a file
-        raise ValueError(f"{path} is not a checkpoint of this version of dbmd ({error}).") from error
+    return record
 
 
-def _state(record: Mapping[str, Any], arrays: Mapping[str, Any], name: str) -> State:
+def _from_arrays(record: dict[str, Any], arrays: Mapping[str, Any], shape: tuple[int, int, int]) -> State:
+    check_fields(record, {"state": OBJECT, "best": OBJECT}, optional=("best",))
+    best = _state(record["best"], arrays, "best", shape) if "best" in record else None
+    return replace(_state(record["state"], arrays, "state", shape), best=best, path=_path(arrays, shape))
+
+
+def _state(record: dict[str, Any], arrays: Mapping[str, Any], name: str, shape: tuple[int, int, int]) -> State:
+    m, r, n_sources = shape
+    check_fields(record, STATE, f"{name}.")
+    check_fields(record["objective"], {"value": NUMBER, "scale": NUMBER}, f"{name}.objective.")
+    for i, entry in enumerate(record["history"]):
+        check_iteration(entry, f"{name}.history[{i}]")
+    if [entry["iteration"] for entry in record["history"]] != [*range(1, len(record["history"]) + 1)]:
+        raise ValueError(f"the iterations of {name}.history must be numbered from 1")
+    W, sigma2, origin = (arrays[f"{name}_{each}"] for each in ("W", "sigma2", "origin"))
+    check_array(f"{name}_W", W, (m, r))
+    check_array(f"{name}_sigma2", sigma2, (n_sources,), least=np.finfo(np.float64).smallest_subnormal)
+    check_array(f"{name}_origin", origin, (m,))
     return State(
-        W=arrays[f"{name}_W"],
-        sigma2=arrays[f"{name}_sigma2"],
-        origin=arrays[f"{name}_origin"],
+        W=W,
+        sigma2=sigma2,
+        origin=origin,
         floor=record["floor"],
-        evidence=_evidence(record["evidence"]),
+        evidence=_evidence(record["evidence"], name, n_sources),
         objective=Objective(**record["objective"]),
         history=tuple(Iteration(**entry) for entry in record["history"]),
         converged=record["converged"],
@@ -147,11 +190,25 @@ def _state(record: Mapping[str, Any], arrays: Mapping[str, Any], name: str) -> S
     )
 
 
-def _evidence(record: Mapping[str, Any] | None) -> Evidence | None:
-    return None if record is None else Evidence(tuple(record["excess"]), record["one_in"])
+def _evidence(record: dict[str, Any] | None, name: str, n_sources: int) -> Evidence | None:
+    if record is None:
+        return None
+    check_fields(record, {"excess": POSITIVE.list, "one_in": COUNT}, f"{name}.evidence.")
+    if len(record["excess"]) != n_sources or record["one_in"] < 1:
+        raise ValueError(f"{name}.evidence must have {n_sources} excesses, and covariances of one in 1 or more samples")
+    return Evidence(tuple(record["excess"]), record["one_in"])
 
 
-def _path(arrays: Mapping[str, Any]) -> Descent:
+def _path(arrays: Mapping[str, Any], shape: tuple[int, int, int]) -> Descent:
     known = {f.name: arrays.get(f"path_{f.name}", f.default) for f in fields(Descent)}
+    for name in ("residual", "distance", "least"):  # which may be infinite: not known
+        check_array(f"path_{name}", np.minimum(known[name], 1.0), (), least=0.0)
+    check_array("path_stuck", known["stuck"], (), "i", least=0.0)
+    for name in ("point", "move", "ahead"):
+        if known[name] is not None:
+            check_array(f"path_{name}", known[name], shape[:2])
+    for name in ("steps", "changes"):
+        if len(known[name]):
+            check_array(f"path_{name}", known[name], (len(known["steps"]), *shape[:2]))
     numbers = {name: known[name].item() for name in ("residual", "distance", "least", "stuck")}
     return Descent(**known | numbers | {name: tuple(known[name]) for name in ("steps", "changes")})

@@ -293,7 +293,8 @@ def _checkpoint(path: Path, params: dict[str, Any], dataset: Any, every: float, 
     # float32 has room for a difference between sweeps that start from the last memberships and those that do not.
     identity["--memory"] = "enough for the memberships" if keeps else "not enough for the memberships"
     period = FRESH if keeps else 1
-    return Checkpoint(path, identity, every, period, tell)
+    shape = dataset.shape[1], params["n_components"], dataset.n_sources
+    return Checkpoint(path, identity, shape, every, period, tell)
 
 
 def _written(checkpoint: Any) -> str:
