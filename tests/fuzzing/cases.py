@@ -9,19 +9,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow.csv
 import pytest
 from click.testing import CliRunner
+from pyarrow import csv, parquet
 
 from dbmd import load
 from dbmd.checkpoint import Checkpoint
 from dbmd.cli import main
 from fuzzing.damage import pick
-from fuzzing.files import ODD, broken, sound
+from fuzzing.files import ODD, broken, odd_npy, sound
 from fuzzing.saved import copied, spoil_checkpoint, spoil_model
 
 LONGEST = 2000  # characters of a sentence
 FIT = ["-k", "2", "--max-iter", "5", "--no-report"]
+# What is said of an option, or of all the data.
+OF_NO_FILE = ("-k must", "--init must", "The numbers of the data", "A sample is too", "in all files")
 SAID_BEFORE = re.compile(r"[\d,]+ samples of |iteration \d+, |Note: |Going on after |Usage: dbmd |Try 'dbmd |$")
 
 
@@ -74,15 +76,26 @@ class Bench:
         reading = [*pick(rng, ([], [], ["--memory", "0"])), *pick(rng, ([], [], [], ["--dtype", "float32"]))]
         if rng.random() < 0.1:
             reading.append(pick(rng, ("--header", "--no-header")))
+        paths = [path]
+        if rng.random() < 0.1:  # with a sound one before it
+            paths.insert(0, self.folder / f"plain.{name.split('.')[1].lower()}")
+        has_names = path.suffix not in (".npy", ".npz")
+        one, two, other = ("x0", "x1", "lab") if has_names else ("0", "1", "3")
         if rng.random() < 0.4:
-            model = self.models[{".npy": "plain.npy", ".npz": "plain.npz"}.get(path.suffix, "plain.csv")]
-            out = folder / "H.csv"
-            return Case(maker.__name__, ["transform", model, path, *reading, "-o", out], lambda: check_table(out))
-        meaning = pick(rng, ([], ["--drop", "lab"], ["--source", "lab"], ["--label", "lab"], ["--encode", "lab"]))
-        if path.suffix in (".npy", ".npz") and rng.random() < 0.8:
-            meaning = []
+            model = self.models["plain.csv" if has_names else f"plain{path.suffix}"]
+            out = folder / pick(rng, ("H.csv", "H.csv", "H.parquet", "H.npy"))
+            keep = ["--keep", pick(rng, (one, other))] if rng.random() < 0.3 and out.suffix != ".npy" else []
+            arguments = ["transform", model, *paths, *keep, *reading, "-o", out]
+            return Case(maker.__name__, arguments, lambda: check_table(out))
+        meaning = pick(rng, ("--drop", "--drop", "--source", "--label", "--encode"))
+        how = [] if not has_names and rng.random() < 0.6 else [meaning, pick(rng, (other, other, other, one))]
+        if rng.random() < 0.2:
+            how += ["--columns", pick(rng, (f"{one},{two}", two))]
+        if rng.random() < 0.1:
+            how += ["--init", folder / "start.npy"]
+            (folder / "start.npy").write_bytes(odd_npy(rng)[1])
         out = folder / "m"
-        return Case(maker.__name__, ["fit", path, *FIT, *reading, *meaning, "-o", out], lambda: check_model(out))
+        return Case(maker.__name__, ["fit", *paths, *FIT, *reading, *how, "-o", out], lambda: check_model(out))
 
     def saved_case(self, rng, folder: Path) -> Case:
         """Return a model to use, or a checkpoint to go on from."""
@@ -133,16 +146,18 @@ def _fault(case: Case, result) -> str | None:
         return f"no clean sentence: {sentence[:1000]!r}"
     if "Not enough memory" in sentence:
         return f"too much memory: {sentence}"
-    # Or an option, or the data as a whole.
-    if not any(name in sentence for name in (*case.names, "-k must", "The numbers of the data", "A sample is too")):
+    if not any(name in sentence for name in (*case.names, *OF_NO_FILE)):
         return f"not said which file: {sentence}"
     return None
 
 
 def check_table(path: Path) -> None:
     """Raise an AssertionError unless all rows of memberships are on the simplex."""
-    table = pyarrow.csv.read_csv(path)
-    Ht = np.column_stack([table.column(f"dbmd{k}") for k in range(2)])
+    if path.suffix == ".npy":
+        Ht = np.load(path)
+    else:
+        table = (parquet.read_table if path.suffix == ".parquet" else csv.read_csv)(path)
+        Ht = np.column_stack([table.column(f"dbmd{k}") for k in range(2)])
     assert len(Ht)
     assert (Ht >= 0).all()
     assert np.allclose(Ht.sum(axis=1), 1.0, atol=1e-5)

@@ -60,7 +60,7 @@ NAMES = (
     "ä",
     "日本",
     "\ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"),
-    "lab=a",
+    "lab=oslo",
     "dbmd0",
     "cluster",
     "__index_level_0__",

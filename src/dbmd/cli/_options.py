@@ -29,7 +29,7 @@ def option_name(parameter: str) -> str:
 
 def in_options(message: str) -> str:
     """Return a message about parameters of DBMD in the words of the command line."""
-    parameter = r"The '(\w+)' parameter of DBMD"
+    parameter = r"The '(\w+)' (?:parameter of DBMD|array)"
     of_the_solver = r"""The "solver_options\['(\w+)'\]" parameter of DBMD"""
     name = r"\b(n_components|random_state|n_nodes|solver_options|max_iter|n_init|tol)\b"
 

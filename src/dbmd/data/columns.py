@@ -104,7 +104,7 @@ def complete(recipe: Recipe, found: Scan, categories: Mapping[str, Sequence[Any]
             if feature in recipe.columns:
                 raise DataError(
                     f"{where}: encoding {name!r} gives a feature {feature!r}, and there is a column of that name. "
-                    f"Rename the column, or leave it out (--drop {quote(feature)})."
+                    f"Rename the column, or leave it out (--drop {quoted(feature)})."
                 )
     sources = None
     if recipe.files:
