@@ -523,6 +523,15 @@ def a_header_in_another_encoding():
     return "a.csv"
 
 
+@case(
+    r"a.csv: column 'y' does not hold numbers ('5\\xdf' in line 2). Leave out what is no feature (--drop y), or "
+    "one-hot code it (--encode y)."
+)
+def a_feature_in_another_encoding():
+    Path("a.csv").write_bytes("x,y\n1,5ß\n".encode("latin-1"))
+    return "a.csv"
+
+
 @case("a.csv: line 3 is not text in UTF-8.", source="y")
 def a_text_in_another_encoding():
     Path("a.csv").write_bytes("x,y\n1,a\n2,groß\n".encode("latin-1"))
@@ -714,6 +723,13 @@ def an_annotation_that_is_missing():
     obs = pd.DataFrame({"lab": pd.Categorical(["a", None, "b"])}, index=["0", "1", "2"])
     anndata.AnnData(np.ones((3, 2)), obs=obs).write_h5ad("a.h5ad")
     return "a.h5ad"
+
+
+@case(
+    "a.parquet: column 'lab' must have a name or a number in each row{{.*}} Got a column of date32[day].", source="lab"
+)
+def a_source_that_is_a_date_of_no_calendar():
+    return parquet("a.parquet")({"x": [1.0], "lab": pa.array([3 * 10**8], pa.int32()).cast(pa.date32())})
 
 
 NO_NAME = "a.parquet: column 'lab' must have a name or a number in each row to tell rows apart by. Got a column of {}."

@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike
 from dbmd.data.block import float_type
 from dbmd.data.files import names_of_files
 from dbmd.data.formats import Reader
+from dbmd.data.formats._reader import first_twice
 from dbmd.data.recipe import EACH_FILE, Recipe, as_array, sorted_names
 from dbmd.data.scan import Scan, check_categories
 from dbmd.errors import DataError
@@ -95,13 +96,13 @@ def choose_named(kinds: Mapping[str, str], wanted: Wanted, what: str) -> tuple[t
 def complete(recipe: Recipe, found: Scan, categories: Mapping[str, Sequence[Any]], where: str) -> Recipe:
     """Return the recipe with the names of sources, classes and categories: those that were found, or are given."""
     names = {name: set(counts) for name, counts in found.values.items()}
-    encoded = {}
+    encoded, taken = {}, set(recipe.columns)
     for name in recipe.encoded:
         check_categories(found.values[name], where, name)
         given = as_array(list(categories[name])) if name in categories else None
         encoded[name] = sorted_names(names[name], f"values of column {name!r}") if given is None else given
         for feature in (f"{name}={value}" for value in encoded[name].tolist()):
-            if feature in recipe.columns:
+            if feature in taken:
                 raise DataError(
                     f"{where}: encoding {name!r} gives a feature {feature!r}, and there is a column of that name. "
                     f"Rename the column, or leave it out (--drop {quoted(feature)})."
@@ -166,9 +167,9 @@ def _check_annotations(readers: Sequence[Reader], names: Iterable[str]) -> None:
 
 def _check_asked(what: str, columns: Sequence[str], left_out: Container[str]) -> None:
     """Raise a DataError if a column is asked for twice, or as a feature and as something else."""
-    for i, name in enumerate(columns):
-        if name in columns[:i]:
-            raise DataError(f"{what}: column {name!r} is asked for twice.")
+    if (twice := first_twice(columns)) is not None:
+        raise DataError(f"{what}: column {twice!r} is asked for twice.")
+    for name in columns:
         if name in left_out:
             raise DataError(
                 f"{what}: column {name!r} is asked for as a feature, and also as source, label, or to be "

@@ -110,12 +110,12 @@ def distinct(column: Any, reader: Reader | Place, row: int, name: str) -> tuple[
         encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         if pa.types.is_nested(encoded.type.value_type):
             raise pa.ArrowNotImplementedError
-    except pa.ArrowNotImplementedError:  # of what there are no dictionaries
+        values = encoded.dictionary.to_pylist()
+    except (pa.ArrowException, ValueError, OverflowError) as error:  # lists, or dates that Python has not
         raise DataError(
             f"{reader.location}: column {name!r} must have a name or a number in each row to tell rows apart by. "
             f"Got a column of {column.type}."
-        ) from None
-    values = encoded.dictionary.to_pylist()
+        ) from error
     is_missing = np.array([value is None or value != value or value == "" for value in values], bool)
     if encoded.null_count or is_missing.any():
         codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)

@@ -227,3 +227,17 @@ def test_the_location_can_be_sent_elsewhere(opened):
     assert str(again) == str(opened.location)
     X, _ = everything(open_reader(again).read(0, None, opened.written.features))
     assert_array_equal(X, opened.table.X)
+
+
+def test_a_name_that_occurs_twice_is_found_however_many_there_are():
+    names = [str(i) for i in range(300_000)]
+    assert _reader.first_twice(names) is None
+    assert _reader.first_twice([*names, "7", "299999"]) == "7"
+
+
+def test_columns_without_names_are_called_by_their_numbers():
+    columns = _reader.Numbered(12, np.dtype(np.float32))
+    assert dict(columns) == dict.fromkeys(map(str, range(12)), np.dtype(np.float32))
+    for name in ("12", "-1", "01", "1.0", "x", "", "٣"):
+        assert name not in columns
+    assert len(_reader.Numbered(10**15, np.dtype(np.float32))) == 10**15  # and no name was made

@@ -173,6 +173,12 @@ def check_width(location: Location, n_columns: int, memory: int, column_bytes: i
         )
 
 
+def first_twice(names: Sequence[str]) -> str | None:
+    """Return the first name that occurs a second time, None if there is none."""
+    seen: set[str] = set()
+    return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
+
+
 def batch_rows(dtype: np.dtype[Any], n_features: int) -> int:
     """Return how many rows make a batch."""
     return max(256, BATCH_BYTES // max(1, dtype.itemsize * n_features))

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from dbmd.data.formats._arrow import number_type, to_batch
-from dbmd.data.formats._reader import MEMORY, Batch, Reader, check_width, common_type, unsound
+from dbmd.data.formats._reader import MEMORY, Batch, Reader, check_width, common_type, first_twice, unsound
 from dbmd.data.location import Location
 from dbmd.errors import DataError
 
@@ -90,8 +90,7 @@ class Csv(Reader):
         # A table written with its row numbers has no name for that column.
         self.index = ("unnamed_0",) if not self.names[0].strip() else ()
         self.names = [name.strip() or f"unnamed_{i}" for i, name in enumerate(self.names)]
-        if len(set(self.names)) < len(fields):
-            twice = next(name for name in self.names if self.names.count(name) > 1)
+        if (twice := first_twice(self.names)) is not None:
             raise DataError(f"{location}: column {twice!r} occurs twice in the header. Rename one of them.")
         self.block_bytes = max(BLOCK_BYTES, min(32 * len(line), MOST_LINE))
         with self._reader({}) as reader:
@@ -140,8 +139,10 @@ class Csv(Reader):
 
     def not_a_number(self, name: str) -> str:
         """Return what stands in a column that does not hold numbers, and where."""
-        with self._reader({name: pa.string()}, [name]) as reader:
+        # As it is: what is not text in UTF-8 is no number either.
+        with self._reader({name: pa.binary()}, [name]) as reader:
             for row, value in enumerate(reader.read_next_batch().column(0).to_pylist()):
+                value = value.decode(errors="backslashreplace")
                 if value not in MISSING and not _is_number(value):
                     return f"{value!r} in {self.where(row)}"
         return ""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dbmd.data.formats._csr import CsrFile
-from dbmd.data.formats._reader import BATCH_BYTES, MEMORY, Batch, Reader, batch_rows, check_width
+from dbmd.data.formats._reader import BATCH_BYTES, MEMORY, Batch, Reader, batch_rows, check_width, first_twice
 from dbmd.data.location import Location
 from dbmd.errors import DataError
 
@@ -63,8 +63,7 @@ class H5ad(Reader):
             raise DataError(f"{location}: X must hold numbers. Got type {dtype}.")
         self.n_rows, self.dtype = n, dtype
         self.columns = dict.fromkeys(names, dtype)
-        if len(self.columns) < m:
-            twice = next(name for name in names if names.count(name) > 1)
+        if (twice := first_twice(names)) is not None:
             raise DataError(f"{location}: variable {twice!r} occurs twice. Call adata.var_names_make_unique() first.")
         self.numbers = {name: i for i, name in enumerate(names)}
 

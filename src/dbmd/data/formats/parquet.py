@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dbmd.data.formats._arrow import joined, number_type, to_batch, with_column
-from dbmd.data.formats._reader import MEMORY, Batch, Reader, batch_rows, check_width, common_type
+from dbmd.data.formats._reader import MEMORY, Batch, Reader, batch_rows, check_width, common_type, first_twice
 from dbmd.data.location import Location
 from dbmd.errors import DataError
 
@@ -35,8 +35,7 @@ class Parquet(Reader):
             schema, metadata = parquet.schema_arrow, parquet.metadata
             names = schema.names
         check_width(location, len(names), memory)
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
+        if (twice := first_twice(names)) is not None:
             raise DataError(f"{location}: column {twice!r} occurs twice. Rename one of them.")
         self.constants = {name: _constant(value) for name, value in location.constants.items()}
         self.columns = {name: number_type(schema.field(name).type) for name in names}
