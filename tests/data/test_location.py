@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dbmd.data.location import Location, locate
 from dbmd.errors import DataError
+from tables import Apart
 
 
 def put(folder, *names):
@@ -147,3 +148,32 @@ def test_a_model_beside_the_data_it_was_made_from_is_no_data(tmp_path):
     for name in ("model/model.json", "model/arrays.npz", "a.csv"):
         (tmp_path / name).write_text("x\n1\n")
     assert [location.name for location in locate(tmp_path)] == ["a.csv"]
+
+
+@pytest.mark.parametrize("tag", ["ETag", "LastModified", "generation"])
+def test_a_tag_of_a_store_tells_whether_a_file_has_changed(tag, monkeypatch):
+    with fsspec.open("apart://stamp/x.csv", "wb") as file:
+        file.write(b"x\n1\n")
+    (location,) = locate("apart://stamp/x.csv")
+    known = {"name": "/stamp/x.csv", "size": 4, "type": "file", "accessed": "today"}
+    stamps = []
+    for value, accessed in (("a", "today"), ("a", "tomorrow"), ("b", "tomorrow")):
+        told = known | {tag: value, "accessed": accessed}
+        monkeypatch.setattr(Apart, "info", lambda self, path, told=told, **options: told)
+        stamps.append(location.stamp())
+    first, same, other = stamps
+    assert same.is_of(first)
+    assert not other.is_of(first)
+
+
+def test_a_store_that_cannot_be_reached_any_more_is_said(monkeypatch):
+    with fsspec.open("apart://stamp/x.csv", "wb") as file:
+        file.write(b"x\n1\n")
+    (location,) = locate("apart://stamp/x.csv")
+
+    def fail(self, path, **options):
+        raise RuntimeError("key=SECRET was refused")
+
+    monkeypatch.setattr(Apart, "info", fail)
+    with pytest.raises(DataError, match=r"apart://stamp/x\.csv: cannot be reached any more \(RuntimeError\)\."):
+        location.stamp()

@@ -97,8 +97,8 @@ class Location:
                 tags = store.info(self.path)
         except FileNotFoundError:
             return Stamp(None, frozenset(), "", None)
-        except Exception as error:  # of whatever library a filesystem asks
-            raise DataError(f"{self}: cannot be reached any more ({type(error).__name__}).") from error
+        except Exception as error:  # of whatever library a filesystem asks, in words that may hold a key
+            raise DataError(f"{self}: cannot be reached any more ({type(error).__name__}).") from None
         known = frozenset((name.lower(), str(value)) for name, value in tags.items() if name.lower() in TAGS)
         return Stamp(info.size, known, platform.node() if self.local else "", info.mtime_ns)
 

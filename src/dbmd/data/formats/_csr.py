@@ -50,7 +50,7 @@ class CsrFile:
     def checked_edges(self, edges: NDArray[np.int64], row: int) -> NDArray[np.int64]:
         """Return a piece of indptr, shape (rows + 1,), that begins at a row; raise a DataError if it is not sound."""
         sizes = np.diff(edges)
-        if (row == 0 and edges[0] != 0) or (sizes < 0).any() or edges[-1] > self.n_entries:
+        if edges[0] < 0 or (row == 0 and edges[0] > 0) or (sizes < 0).any() or edges[-1] > self.n_entries:
             raise DataError(
                 f"{self.location}: is not a sound CSR matrix. Its indptr must begin with 0, never fall, and end with "
                 f"at most the number of entries, {self.n_entries}."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,7 +31,7 @@ class H5ad(Reader):
     cuts = None
 
     def __init__(self, location: Location, memory: int) -> None:
-        self.location = location
+        self.location, self.room = location, max(memory, MEMORY)
         with self._file() as file:
             self._check_closed(file)
             if "X" not in file or not all(hasattr(file.get(name), "keys") for name in ("obs", "var")):
@@ -57,7 +58,7 @@ class H5ad(Reader):
             names = _index(file["var"])
             if names.shape != (m,):
                 raise DataError(f"{location}: X has {m} columns, var has names of shape {names.shape}.")
-            names = _texts(names[:])
+            names = _texts(self._whole(names))
             self.annotations = tuple(name for name in file["obs"].attrs.get("column-order", ()) if name in file["obs"])
         if dtype.kind not in "biuf":
             raise DataError(f"{location}: X must hold numbers. Got type {dtype}.")
@@ -115,6 +116,8 @@ class H5ad(Reader):
 
     def _check_there(self, dataset: Any) -> None:
         """Raise a DataError if a dataset has less in the file than it takes: what is missing would read as zeros."""
+        if dataset.chunks:
+            self._check_room(math.prod(dataset.chunks) * dataset.dtype.itemsize, f"a chunk of {dataset.name}")
         there, made = dataset.id.get_storage_size(), dataset.id.get_create_plist()
         filters = {made.get_filter(i)[0] for i in range(made.get_nfilters())}
         if not filters <= KEEPING | PACKING:
@@ -125,6 +128,19 @@ class H5ad(Reader):
                 f"takes {dataset.nbytes:,} bytes, of which the file has {there:,}. Write it anew."
             )
 
+    def _check_room(self, size: int, what: str) -> None:
+        """Raise a DataError if something that is read at once says that it takes more memory than is allowed."""
+        if size > self.room:
+            raise DataError(
+                f"{self.location}: {what} says that it takes {size:,} bytes, more than the {self.room:,} that there is "
+                "room for. Allow more with --memory."
+            )
+
+    def _whole(self, dataset: Any) -> Any:
+        """Return all values of a dataset."""
+        self._check_room(dataset.nbytes, dataset.name)
+        return dataset[:]
+
     def _other(self, file: Any, name: str, Xt: Any, start: int, stop: int) -> Any:
         """Return rows of a column of obs, or else of X, as an array of Arrow."""
         import pyarrow as pa
@@ -133,7 +149,7 @@ class H5ad(Reader):
             column = file["obs"][name]
             if hasattr(column, "shape") and len(column.shape or ()) != 1:
                 raise DataError(f"{self.location}: column {name!r} of obs must have one value for each row of X.")
-            values = _obs(column, start, stop)
+            values = _obs(column, start, stop, self._whole)
             if len(values) < stop - start:
                 raise DataError(f"{self.location}: column {name!r} of obs is shorter than X.")
             return values
@@ -169,7 +185,7 @@ def _index(group: Any) -> Any:
     return names["values"] if "values" in getattr(names, "keys", tuple)() else names
 
 
-def _obs(column: Any, start: int, stop: int) -> Any:
+def _obs(column: Any, start: int, stop: int, whole: Callable[[Any], Any]) -> Any:
     """Return rows of a column of obs as an array of Arrow."""
     import h5py
     import pyarrow as pa
@@ -181,9 +197,9 @@ def _obs(column: Any, start: int, stop: int) -> Any:
         values = column["values"][start:stop]
         return pa.array(_texts(values) if values.dtype.kind in "OS" else values, mask=column["mask"][start:stop])
     if isinstance(column, h5py.Dataset):  # as anndata wrote them before 0.8
-        categories, codes = column.file[column.attrs["categories"]][:], column[start:stop]
+        categories, codes = whole(column.file[column.attrs["categories"]]), column[start:stop]
     else:
-        categories, codes = column["categories"][:], column["codes"][start:stop]
+        categories, codes = whole(column["categories"]), column["codes"][start:stop]
     return pa.DictionaryArray.from_arrays(
         pa.array(codes.astype(np.int32), mask=codes < 0),
         pa.array(_texts(categories) if categories.dtype.kind in "OS" else categories),
