@@ -545,6 +545,22 @@ main(["fit", "data.csv", "-k", "2", "-o", {str(tmp_path / "model")!r}])
     assert not list(tmp_path.iterdir())
 
 
+def test_a_signal_while_the_model_is_saved_loses_nothing(data, tmp_path):
+    fit = [str(argument) for argument in command(data, "one source", "-o", tmp_path / "model")]
+    code = f"""
+import os, dbmd.persistence
+dbmd.persistence.write_directory = lambda *arguments, **options: os.kill(os.getpid(), {int(signal.SIGTERM)})
+from dbmd.cli import main
+main({fit!r})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 128 + signal.SIGTERM
+    assert "is in " + str(checkpoint_of(tmp_path / "model")) in done.stderr
+    run(*fit, "--resume")
+    run(*command(data, "one source", "-o", tmp_path / "whole"))
+    assert_same_model(tmp_path / "model", tmp_path / "whole")
+
+
 def test_a_finished_model_of_other_data_or_parameters_is_not_taken_for_this_one(stopped):
     run(*resume(stopped))
     run(*resume(stopped))  # there is nothing to do, and that is no error

@@ -163,38 +163,38 @@ def fit(
                 "with --overwrite."
             )
         _sweep(output, checkpoint_path)
-        with (
-            _saves_when_stopped(lock) as saves,
-            Progress(quiet=quiet, max_iter=params["max_iter"]) as progress,
-            warnings.catch_warnings(record=True) as caught,
-            ExitStack() as stack,
-        ):
-            warnings.simplefilter("always")
-            dataset = stack.enter_context(open_data(data, **read, on_rows=progress.read, engine=params["engine"]))
-            if wants_report:
-                check_image_shape(image_shape, dataset.shape[1])
-            progress.say(_about(dataset))
-            checkpoint = _checkpoint(checkpoint_path, params, dataset, every, progress.warn)
-            state = None
-            if resume and checkpoint_path.exists():
-                state = checkpoint.read()
-                progress.say(f"Going on after iteration {len(state.history)}.")
-            saves.append(checkpoint)
-            progress.begin(dataset.shape[0], params["tol"])
+        with _saves_when_stopped(lock) as saves:
+            with (
+                Progress(quiet=quiet, max_iter=params["max_iter"]) as progress,
+                warnings.catch_warnings(record=True) as caught,
+                ExitStack() as stack,
+            ):
+                warnings.simplefilter("always")
+                dataset = stack.enter_context(open_data(data, **read, on_rows=progress.read, engine=params["engine"]))
+                if wants_report:
+                    check_image_shape(image_shape, dataset.shape[1])
+                progress.say(_about(dataset))
+                checkpoint = _checkpoint(checkpoint_path, params, dataset, every, progress.warn)
+                state = None
+                if resume and checkpoint_path.exists():
+                    state = checkpoint.read()
+                    progress.say(f"Going on after iteration {len(state.history)}.")
+                saves.append(checkpoint)
+                progress.begin(dataset.shape[0], params["tol"])
 
-            def on_iteration(now: Any) -> None:
-                checkpoint(now)  # first: what was shown can be saved
-                progress(now)
+                def on_iteration(now: Any) -> None:
+                    checkpoint(now)  # first: what was shown can be saved
+                    progress(now)
 
-            model.fit_data(dataset, resume=state, on_iteration=on_iteration)
-        for text in dict.fromkeys(str(warning.message) for warning in caught):
-            _say(f"Note: {in_options(text)}", quiet)
+                model.fit_data(dataset, resume=state, on_iteration=on_iteration)
+            for text in dict.fromkeys(str(warning.message) for warning in caught):
+                _say(f"Note: {in_options(text)}", quiet)
 
-        model.fit_info_["command"] = shlex.join(["dbmd", *sys.argv[1:]])
-        try:
-            model.save(output, overwrite=overwrite or resume)
-        except OSError as error:
-            raise OSError(f"The model cannot be saved: {sentence(error)} {_written(checkpoint)}") from error
+            model.fit_info_["command"] = shlex.join(["dbmd", *sys.argv[1:]])
+            try:
+                model.save(output, overwrite=overwrite or resume)
+            except OSError as error:
+                raise OSError(f"The model cannot be saved: {sentence(error)} {_written(checkpoint)}") from error
         with _beyond(f"The model is saved in {output}, but not its report (dbmd report {shlex.quote(str(output))})"):
             checkpoint.remove()
             if wants_report:
