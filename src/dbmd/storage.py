@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,8 +153,9 @@ def to_npz(arrays: Arrays) -> bytes:
     return buffer.getvalue()
 
 
-def read_file(path: Path) -> bytes:
-    """Return the content of a regular file. Anything else might never begin, or never end: a ValueError."""
+@contextmanager
+def open_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file to read. Anything else might never begin, or never end: a ValueError."""
     # Without O_NONBLOCK, opening a pipe waits for someone to write to it.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
@@ -163,20 +164,26 @@ def read_file(path: Path) -> bytes:
             kind = "a directory" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "a device"
             raise ValueError(f"{path} cannot be read: it is {kind}, not a regular file.")
         with open(handle, "rb", closefd=False) as file:
-            return file.read()
+            yield file
     finally:
         os.close(handle)
 
 
+def read_file(path: Path) -> bytes:
+    """Return the content of a regular file."""
+    with open_file(path) as file:
+        return file.read()
+
+
 def from_npz(path: Path) -> dict[str, NDArray[Any]]:
     """Return the arrays of an npz archive. Pickles, which could run code, are refused."""
-    content = read_file(path)
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return {name.removesuffix(".npy"): _from_npy(archive, name) for name in archive.namelist()}
-    except Exception as error:  # what zipfile and NumPy raise on bytes gone wrong is not written down anywhere
-        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-        raise ValueError(f"{path} cannot be read: {reason}.") from error
+    with open_file(path) as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return {name.removesuffix(".npy"): _from_npy(archive, name) for name in archive.namelist()}
+        except Exception as error:  # what zipfile and NumPy raise on bytes gone wrong is not written down anywhere
+            reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+            raise ValueError(f"{path} cannot be read: {reason}.") from error
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -545,6 +545,21 @@ main(["fit", "data.csv", "-k", "2", "-o", {str(tmp_path / "model")!r}])
     assert not list(tmp_path.iterdir())
 
 
+def test_ctrl_c_that_a_library_handles_in_its_own_way_saves_the_state(data, tmp_path):
+    code = f"""
+from dbmd.cli import main
+from dbmd.cli._progress import Progress
+def interrupt(self, state):
+    raise KeyboardInterrupt
+Progress.__call__ = interrupt
+main({[str(argument) for argument in command(data, "streamed", "-o", tmp_path / "model")]!r})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 128 + signal.SIGINT
+    assert "The state after iteration 1 is in " in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["model.checkpoint"]
+
+
 def test_a_signal_while_the_model_is_saved_loses_nothing(data, tmp_path):
     fit = [str(argument) for argument in command(data, "one source", "-o", tmp_path / "model")]
     code = f"""

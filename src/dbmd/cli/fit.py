@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import signal
 import sys
@@ -25,7 +24,7 @@ from dbmd.config import INFERENCES, Config
 from dbmd.errors import first_line
 from dbmd.lock import Lock
 from dbmd.registry import names
-from dbmd.storage import check_can_write, read_file, remove_leftovers, to_json
+from dbmd.storage import check_can_write, open_file, remove_leftovers, to_json
 
 DEFAULT = Config()
 # What may differ between a run and the one that resumes it: nothing that moves the result.
@@ -251,11 +250,11 @@ def _parameters(*, seed: int, solver_option: tuple[str, ...], init: str, **optio
 
 def _start(path: str) -> Any:
     """Return the components to start from, of an npy file."""
-    content = read_file(Path(path))
-    try:
-        start = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
-    except Exception as error:  # what NumPy raises on bytes gone wrong is not written down anywhere
-        raise ValueError(f"{path}: cannot be read as an npy file of numbers ({first_line(error)}).") from error
+    with open_file(Path(path)) as file:
+        try:
+            start = np.lib.format.read_array(file, allow_pickle=False)
+        except Exception as error:  # what NumPy raises on bytes gone wrong is not written down anywhere
+            raise ValueError(f"{path}: cannot be read as an npy file of numbers ({first_line(error)}).") from error
     if start.dtype.kind not in "biuf":
         raise ValueError(f"{path}: the components to start from must be real numbers. Got an array of {start.dtype}.")
     return start
@@ -331,7 +330,10 @@ def _saves_when_stopped(lock: Lock) -> Iterator[list[Any]]:
         os._exit(128 + number)
 
     with on_stops(stop):
-        yield saves
+        try:
+            yield saves
+        except KeyboardInterrupt:  # Spark has put a handler of its own in the place of ours
+            stop(signal.SIGINT, None)
 
 
 def _say(text: str, quiet: bool) -> None:
