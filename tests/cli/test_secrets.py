@@ -5,6 +5,7 @@ import functools
 import http.server
 import io
 import json
+import pickle
 import sys
 import threading
 import zipfile
@@ -201,6 +202,12 @@ def test_a_location_is_opened_with_them_and_described_without(vault):
     assert location.name == "x.csv"
     assert location.size == len(Vault.files["bucket/x.csv"])
     assert_kept(f"{location} {location!r}")
+    elsewhere = pickle.loads(pickle.dumps(location))  # at a worker
+    with elsewhere.open() as file:
+        assert file.read() == Vault.files["bucket/x.csv"]
+    (elsewhere,) = pickle.loads(pickle.dumps(locate(vault("breaks/x.csv"))))
+    with elsewhere.open() as file, pytest.raises(OSError, match="lost the connection to vault://breaks/x.csv"):
+        file.read()
 
 
 class Guarded(http.server.SimpleHTTPRequestHandler):
