@@ -206,7 +206,7 @@ def test_a_location_is_opened_with_them_and_described_without(vault):
     with elsewhere.open() as file:
         assert file.read() == Vault.files["bucket/x.csv"]
     (elsewhere,) = pickle.loads(pickle.dumps(locate(vault("breaks/x.csv"))))
-    with elsewhere.open() as file, pytest.raises(OSError, match="lost the connection to vault://breaks/x.csv"):
+    with elsewhere.open() as file, pytest.raises(OSError, match=r"lost the connection to vault://breaks/x\.csv"):
         file.read()
 
 

@@ -89,12 +89,12 @@ class Location:
     def stamp(self) -> Stamp:
         """Return what tells whether the file has changed, as it is now."""
         try:
-            info = self.filesystem.get_file_info(self.path)
             tags: dict[str, Any] = {}
             if isinstance(self.filesystem, fs.PyFileSystem):
                 store = self.filesystem.handler.fs
                 store.invalidate_cache(self.path)
                 tags = store.info(self.path)
+            info = self.filesystem.get_file_info(self.path)
         except FileNotFoundError:
             return Stamp(None, frozenset(), "", None)
         except Exception as error:  # of whatever library a filesystem asks, in words that may hold a key
