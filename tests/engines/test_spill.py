@@ -115,6 +115,16 @@ def test_a_disk_that_is_full_leaves_the_old_file_as_it_was(tmp_path, monkeypatch
     assert os.listdir(tmp_path) == ["file"]
 
 
+def test_files_and_folders_are_for_their_owner_alone_whatever_the_umask(tmp_path):
+    before = os.umask(0o022)
+    try:
+        _spill.dump(np.zeros(3), tmp_path / "name" / "0" / "held" / "1")
+    finally:
+        os.umask(before)
+    modes = {str(path.relative_to(tmp_path)): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert modes == {"name": 0o700, "name/0": 0o700, "name/0/held": 0o700, "name/0/held/1": 0o600}
+
+
 def test_a_file_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         _spill.load(tmp_path / "nothing")

@@ -58,7 +58,7 @@ def tolerant(home: str) -> str:
     modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=True)
     if missing in modules.stdout or os.name == "nt":
         return home
-    folder = Path(tempfile.mkdtemp(prefix="dbmd-java-"))
+    folder = Path(tempfile.mkdtemp(prefix="dbmd-java-"))  # for its owner alone, with all that is in it
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     script = folder / "bin" / "java"
     script.parent.mkdir()

@@ -1,7 +1,8 @@
 """Objects in files whose arrays are not read but mapped: what nodes of one machine hold, for all of its processes.
 
 Pickle with buffers out of band (PEP 574): arrays first, each at a multiple of 64 bytes, then the pickle, then where
-both are. Only for files that this program wrote itself, in a directory of its own.
+both are. Only for files that this program wrote itself, in a directory of its own: samples are nobody else's to read,
+and a pickle that somebody else wrote could run code. So folders and files are for their owner alone.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ def dump(value: Any, path: Path) -> None:
     """Write an object; whoever reads sees the whole of it or nothing."""
     buffers: list[pickle.PickleBuffer] = []
     packed = pickle.dumps(value, 5, buffer_callback=buffers.append)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make_private(path.parent)
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        with open(draft, "wb") as file:
+        with open(draft, "wb", opener=_private) as file:
             places = []
             for buffer in buffers:
                 file.write(b"\0" * (-file.tell() % ALIGNMENT))
@@ -35,6 +36,17 @@ def dump(value: Any, path: Path) -> None:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder, and those that it is in, for their owner alone; those that are there stay as they are."""
+    if not folder.exists():
+        _make_private(folder.parent)  # not mkdir(parents=True), which makes them as the umask says
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def load(path: Path) -> Any:
