@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -16,16 +20,21 @@ with needs("engine 'spark'", "pyspark", "spark"):
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-# Of a session on this machine that we start.
+# Of a session on this machine that we start. Nobody else may connect: it listens on loopback only, and asks for a
+# secret that Spark makes for the run.
 OWN_SESSION = {
+    "spark.authenticate": "true",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Between the JVM and its Python workers: over TCP, every task waits 80 ms for delayed acknowledgements.
+    # Between the JVM and Python: over TCP, every task waits 80 ms for delayed acknowledgements.
     "spark.python.unix.domain.socket.enabled": "true",
 }
+
+# Where temporary files go, not by TMPDIR: the path of a socket has room for some 100 characters.
+SHORT = "/tmp" if os.path.isdir("/tmp") else tempfile.gettempdir()
 
 # What Spark has a reader for and dbmd has not: formats by suffix; and addresses, where without a suffix it is Parquet.
 FORMATS = {".avro": "avro", ".json": "json", ".jsonl": "json", ".orc": "orc"}
@@ -95,10 +104,22 @@ def _start() -> Any:
         builder = builder.master(master)
         if master.startswith("local"):
             environment["SPARK_LOCAL_IP"] = "127.0.0.1"
-            for name, value in OWN_SESSION.items():
+            # Spark leaves what it shuffles for all to read, and its sockets, which ask for no secret, to the umask.
+            places = filter(None, os.environ.get("SPARK_LOCAL_DIRS", "").split(","))
+            environment["SPARK_LOCAL_DIRS"] = ",".join(map(_private_folder, list(places) or [SHORT]))
+            sockets = {"spark.python.unix.domain.socket.dir": _private_folder(SHORT)}
+            for name, value in (OWN_SESSION | sockets).items():
                 builder = builder.config(name, value)
     with _environment(environment):
         return builder.getOrCreate()
+
+
+@cache
+def _private_folder(place: str) -> str:
+    """Return a folder for its owner alone, which stays to the end of this process: so does the JVM, and keeps to it."""
+    folder = tempfile.mkdtemp(prefix="dbmd-", dir=place)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @contextmanager
