@@ -29,7 +29,6 @@ from dbmd import open_data
 from dbmd.data import partition
 from dbmd.data.datasets import load
 from dbmd.engines._spark_session import OWN_SESSION
-from dbmd.engines.dask import OWN_CLUSTER
 from dbmd.engines.dask import Engine as DaskEngine
 from dbmd.engines.local import Engine as LocalEngine
 from dbmd.engines.spark import Engine as SparkEngine
@@ -55,7 +54,9 @@ def start_spark(master: str = "local[2]") -> Any:
 def start_dask() -> Any:
     from distributed import Client, LocalCluster
 
-    return Client(LocalCluster(n_workers=2, **OWN_CLUSTER))
+    # Processes, as on a cluster; without one of the user's, dbmd takes threads of its own.
+    alone = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+    return Client(LocalCluster(n_workers=2, threads_per_worker=1, **alone))
 
 
 def seconds(action: Callable[[], object]) -> float:

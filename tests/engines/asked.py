@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,11 @@ def name_of(node):
 
 def process_of(node):
     return node, (os.getpid(),)
+
+
+def sleep(node, seconds):
+    time.sleep(seconds)
+    return node, seconds
 
 
 @continues

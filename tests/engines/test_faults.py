@@ -3,25 +3,30 @@
 import gc
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from contextlib import contextmanager
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
+from distributed import Client
 
 import dbmd
+from dask_cluster import make_scheduler, make_worker
 from dbmd.algorithm import fit
 from dbmd.config import Config
 from dbmd.engines.local import Engine as Local
-from dbmd.errors import DataError
+from dbmd.errors import DataError, EngineError
 from dbmd.model.node import Node
 from dbmd.registry import load
 
-from .asked import count, fail_at_two, fail_everywhere, name_of
+from .asked import count, fail_at_two, fail_everywhere, name_of, sleep
 from .data import LABS, NAMES, M, R, model, samples
 from .harm import DieOnce, Disturbed, folders, interrupt_and_stay, kill, processes
 
@@ -159,6 +164,119 @@ def test_a_fit_survives_an_executor_killed(tmp_path, master, solver):
     assert told["difference"] <= 1e-6
     assert told["seconds"] < SECONDS
     assert told["left"] == []
+
+
+# -- what does not answer ------------------------------------------------------------------------------------------
+
+
+@on_dask
+def test_a_worker_that_is_frozen_is_given_up_and_the_fit_ends_the_same(monkeypatch):
+    monkeypatch.setattr(load("engines", "dask"), "TIDY", 0.5)
+    expected = fitted(Local(parts()), "exact")
+    # Dask makes ten heartbeats of it, 5 s.
+    with (
+        make_scheduler(DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="2s") as (_, address),
+        make_worker(address) as worker,
+        Client(address, set_as_default=False) as client,
+        client.as_current(),
+    ):
+        client.wait_for_workers(2)
+        with load("engines", "dask").Engine(parts()) as running:
+            other = load("engines", "dask").Engine(parts())
+
+            def harm(running, function):
+                assert worker.pid in processes(running)
+                os.kill(worker.pid, signal.SIGSTOP)
+                clock = time.monotonic()
+                other.close()  # which the worker has no part in
+                assert time.monotonic() - clock < 3
+                return function
+
+            clock = time.monotonic()
+            found = fitted(Disturbed(running, 2, harm), "exact")
+            assert worker.pid not in processes(running)
+    assert_same(found, expected)
+    assert time.monotonic() - clock < SECONDS
+
+
+@on_dask
+@pytest.mark.parametrize(("harm", "words"), [("SIGKILL", "lost its scheduler"), ("SIGSTOP", "not answered for 2 sec")])
+def test_a_scheduler_that_is_lost_or_silent_is_one_error(harm, words, monkeypatch):
+    import dask.array as da
+
+    monkeypatch.setattr(load("engines", "dask"), "SILENCE", 2.0)
+    monkeypatch.setattr(load("engines", "dask"), "TIDY", 0.5)
+    raised = []
+
+    def strike(running, function):
+        os.kill(process.pid, getattr(signal, harm))
+        return function
+
+    def try_to_fit():
+        try:
+            with (
+                client.as_current(),
+                dbmd.open_data(da.from_array(X, chunks=(30, -1)), source=LAB) as data,
+                data.on("dask", None, R) as running,
+            ):
+                fitted(Disturbed(running, 2, strike), "exact")
+        except Exception as error:
+            raised.append(error)
+
+    with make_scheduler() as (process, address):
+        client = Client(address, timeout=2, set_as_default=False)
+        thread = threading.Thread(target=try_to_fit, daemon=True)  # it waited for ever
+        thread.start()
+        thread.join(SECONDS)
+        process.kill()
+        client.close()
+    (error,) = raised
+    assert isinstance(error, EngineError)
+    assert words in str(error)
+    assert address in str(error)
+
+
+@on_dask
+def test_a_connection_that_is_lost_and_found_again_does_no_harm(dask_client):
+    expected = fitted(Local(parts()), "exact")
+
+    def harm(running, function):
+        client.loop.add_callback(client.scheduler_comm.comm.abort)
+        while client.status == "running":
+            time.sleep(0.01)
+        return function
+
+    with (
+        Client(dask_client.scheduler.address, set_as_default=False) as client,
+        client.as_current(),
+        load("engines", "dask").Engine(parts()) as running,
+    ):
+        assert_same(fitted(Disturbed(running, 2, harm), "exact"), expected)
+
+
+@on_dask
+def test_a_task_may_take_longer_than_silence_may_last(dask_client, monkeypatch):
+    monkeypatch.setattr(load("engines", "dask"), "LOOK_EVERY", 0.1)
+    monkeypatch.setattr(load("engines", "dask"), "SILENCE", 0.5)
+    with load("engines", "dask").Engine([Node("a", block=1.0)]) as running:
+        assert running.ask(sleep, 1.0) == 1.0
+
+
+@on_dask
+def test_a_cluster_without_workers_is_one_error(monkeypatch):
+    from distributed import LocalCluster
+
+    monkeypatch.setattr(load("engines", "dask"), "LOOK_EVERY", 0.1)
+    monkeypatch.setattr(load("engines", "dask"), "SILENCE", 0.5)
+    placed = load("engines", "dask").Placed
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+        client.as_current(),
+        load("engines", "dask").Engine(placed.from_delayed([dask.delayed(Node("a"))])) as running,
+        pytest.raises(EngineError, match=r"no worker for 0\.5 seconds\. Start workers for the scheduler inproc://"),
+    ):
+        running.ask(name_of)
 
 
 # -- functions that raise ------------------------------------------------------------------------------------------

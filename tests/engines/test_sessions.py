@@ -22,30 +22,38 @@ NODES = [Node("a"), Node("b")]
 ALONE = """
 import json, os, sys, warnings
 warnings.simplefilter("ignore")
+os.umask(0o000)  # the worst
 import dbmd
+from engines.asked import blas_threads
 from engines.data import model
-
-def main():
-    engine, path = sys.argv[1:]
-    before = dict(os.environ)
-    told = {"before": is_running(engine)}
-    with dbmd.open_data(path, engine=engine) as data:
-        told["components"] = model(engine, max_iter=1).fit(data).components_.tolist()
-        told["while"] = is_running(engine)
-    told["after"] = is_running(engine)
-    ours = ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP")  # what an engine may have to set to start a cluster
-    told["changed"] = [name for name in ours if os.environ.get(name) != before.get(name)]
-    print(json.dumps(told))
+from engines.doors import doors, within_reach
+from threadpoolctl import threadpool_limits
 
 def is_running(engine):
     if engine == "spark":
         from pyspark import SparkContext
         return SparkContext._active_spark_context is not None
-    from engines.harm import children, command
-    return any("distributed" in command(pid) or "spawn_main" in command(pid) for pid in children(os.getpid()))
+    import distributed
+    try:
+        return distributed.get_client() is not None
+    except ValueError:
+        return False
 
-if __name__ == "__main__":
-    main()
+engine, path = sys.argv[1:]
+before = dict(os.environ)
+threadpool_limits(2, user_api="blas")
+blas = blas_threads()
+told = {"before": is_running(engine)}
+with dbmd.open_data(path, engine=engine) as data:
+    told["components"] = model(engine, max_iter=1).fit(data).components_.tolist()
+    told["while"] = is_running(engine)
+    told["doors"] = doors()
+    told["within reach"] = within_reach()
+told["after"] = is_running(engine)
+ours = ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP", "SPARK_LOCAL_DIRS")  # what is set to start a cluster
+told["changed"] = [name for name in ours if os.environ.get(name) != before.get(name)]
+told["blas"] = blas_threads() | blas == blas_threads()
+print(json.dumps(told))
 """
 
 
@@ -58,7 +66,7 @@ def test_who_has_no_cluster_gets_one_for_as_long_as_it_is_needed(engine, tmp_pat
     path = os.pathsep.join([str(TESTS), str(TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "alone.py", engine, tmp_path / "x.npy"],
-        env=os.environ | {"PYTHONPATH": path, "MASTER": "local[1]", "DBMD_NUM_THREADS": "1"},
+        env=os.environ | {"PYTHONPATH": path, "MASTER": "local[1]", "DBMD_NUM_THREADS": "2"},
         capture_output=True,
         text=True,
         timeout=120,
@@ -69,6 +77,13 @@ def test_who_has_no_cluster_gets_one_for_as_long_as_it_is_needed(engine, tmp_pat
     assert (told["before"], told["while"], told["after"]) == (False, True, False)
     assert np.shape(told["components"]) == (3, Xt.shape[1])
     assert told["changed"] == []
+    assert told["blas"]  # it is let go, even if the workers are threads of the process
+    # Nobody else gets in: no port is open but on loopback, where who has no secret is turned away; no file is in reach.
+    assert len(told["doors"]) == {"spark": 3, "dask": 0}[engine]
+    for address, answer in told["doors"]:
+        assert address in ("127.0.0.1", "::ffff:127.0.0.1")
+        assert "Expected SaslMessage" in answer or "Authentication error" in answer
+    assert told["within reach"] == []
 
 
 @pytest.mark.spark
