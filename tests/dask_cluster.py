@@ -25,6 +25,8 @@ def make_client():
         "distributed.nanny.pre-spawn-environ": environment(),
         "distributed.worker.multiprocessing-method": "spawn",
         "distributed.admin.tick.limit": "1h",  # a busy machine is not worth a warning
+        # A worker that tests kill twice, 15 s apart, would be taken for one that is lost, and not started again.
+        "distributed.deploy.lost-worker-timeout": "1h",
         "dataframe.convert-string": True,
     }
     with (
