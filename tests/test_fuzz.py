@@ -20,10 +20,14 @@ ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "DBMD_NUM_TH
 class Child:
     """A process that runs cases one after the other from some number on, in bounded memory."""
 
-    def __init__(self, area, first):
+    def __init__(self, area, first, folder):
         command = [sys.executable, "-m", "fuzzing", area, str(SEED), str(first), str(10**9)]
         self.process = subprocess.Popen(
-            command, env=os.environ | ENVIRONMENT, cwd=Path(__file__).parent, stdout=subprocess.PIPE, text=True
+            command,
+            env=os.environ | ENVIRONMENT | {"TMPDIR": str(folder)},  # it is killed, and leaves its files
+            cwd=Path(__file__).parent,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self.told = queue.SimpleQueue()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -46,11 +50,11 @@ class Child:
         self.process.stdout.close()
 
 
-def faults(area, cases, seconds):
+def faults(area, cases, seconds, folder):
     """Run so many cases, and further ones until the time is over; yield what is wrong with those that end badly."""
     end, number = time.monotonic() + seconds, 0
     while number < cases or time.monotonic() < end:
-        child = Child(area, number)
+        child = Child(area, number, folder)
         try:
             while number < cases or time.monotonic() < end:
                 if child.next(START) is None:
@@ -70,6 +74,6 @@ def faults(area, cases, seconds):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is limited as Linux does it")
 @pytest.mark.parametrize("area", CASES)
-def test_every_case_ends_in_a_right_result_or_in_one_sentence(area):
-    found = list(faults(area, CASES[area], float(os.environ.get("DBMD_FUZZ_SECONDS", 0))))
+def test_every_case_ends_in_a_right_result_or_in_one_sentence(area, tmp_path):
+    found = list(faults(area, CASES[area], float(os.environ.get("DBMD_FUZZ_SECONDS", 0)), tmp_path))
     assert not found, f"look at one with: cd tests && python -m fuzzing {area} {SEED} NUMBER\n" + "\n".join(found[:30])
