@@ -177,6 +177,9 @@ def _state(record: dict[str, Any], arrays: Mapping[str, Any], name: str, shape: 
     check_array(f"{name}_W", W, (m, r))
     check_array(f"{name}_sigma2", sigma2, (n_sources,), least=np.finfo(np.float64).smallest_subnormal)
     check_array(f"{name}_origin", origin, (m,))
+    with np.errstate(over="ignore"):
+        if not np.isfinite([np.square(W).sum(), np.square(origin).sum()]).all():
+            raise ValueError(f"{name}_W and {name}_origin must hold numbers whose squares are finite, too")
     return State(
         W=W,
         sigma2=sigma2,

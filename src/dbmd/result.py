@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from dbmd.fields import COUNT, FLAG, NUMBER, check_fields, check_known
+from dbmd.fields import COUNT, FLAG, NOT_NEGATIVE, NUMBER, check_fields, check_known
 from dbmd.model.evidence import Evidence
 from dbmd.model.memory import Memory
 from dbmd.model.objective import Objective
@@ -89,7 +89,7 @@ def check_iteration(record: Mapping[str, Any], where: str) -> None:
     """
     # Floats that are not finite are written as null.
     kinds = {"int": COUNT, "float": NUMBER.or_none, "bool": FLAG, "float | None": NUMBER.or_none}
-    wanted = {f.name: kinds[str(f.type)] for f in fields(Iteration)}
+    wanted = {f.name: kinds[str(f.type)] for f in fields(Iteration)} | {"seconds": NOT_NEGATIVE}
     check_fields(record, wanted, f"{where}.", optional=("passes", "change"))
     check_known(record, wanted, where)
 
