@@ -275,8 +275,9 @@ class Session:
 
     def tidy(self, begin: Callable[[], Any]) -> None:
         """Make a call of the client if that can be done soon, and do without it if not."""
-        with suppress(Exception):
-            self._begin(begin).result(TIDY)
+        if self.client.status == "running":
+            with suppress(Exception):
+                self._begin(begin).result(TIDY)
 
     def await_scheduler(self) -> None:
         """Wait while the client looks for a scheduler that it lost; raise an EngineError if it does not find it."""
