@@ -241,8 +241,11 @@ def test_a_connection_that_is_lost_and_found_again_does_no_harm(dask_client):
     expected = fitted(Local(parts()), "exact")
 
     def harm(running, function):
+        block = running._placed._blocks[0]
         client.loop.add_callback(client.scheduler_comm.comm.abort)
-        while client.status == "running":
+        end = time.monotonic() + 20
+        while not block.cancelled():
+            assert time.monotonic() < end
             time.sleep(0.01)
         return function
 
