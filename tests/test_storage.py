@@ -346,6 +346,17 @@ def test_archives_made_to_trick_the_reader_are_a_value_error(tmp_path):
         from_npz(tmp_path / "none")
 
 
+def test_an_archive_that_would_grow_out_of_proportion_is_a_value_error(tmp_path, monkeypatch):
+    path = tmp_path / "arrays.npz"
+    path.write_bytes(to_npz({"x": np.zeros(10**6), "y": np.zeros(10**5)}))
+    assert from_npz(path)["x"].shape == (10**6,)
+    monkeypatch.setattr(storage, "MOST_UNPACKED", 8_500_000)
+    with pytest.raises(ValueError, match=r"npz cannot be read: its arrays would take more than 8500000 bytes\."):
+        from_npz(path)
+    path.write_bytes(to_npz({"x": np.random.default_rng(0).normal(size=1_100_000)}))
+    assert from_npz(path)["x"].shape == (1_100_000,)  # what is large because it is large is read
+
+
 def test_only_regular_files_are_read_and_nothing_is_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(tmp_path / "pipe")

@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from dbmd.data import partition
+from dbmd.data.address import shown
 from dbmd.data.block import canonical, float_type
 from dbmd.data.columns import Wanted, choose, choose_named, complete, computing_type
 from dbmd.data.cut import cut, ranges

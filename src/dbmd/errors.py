@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dbmd.text import sentence
+from dbmd.text import one_line
 
 
 class DataError(ValueError):
     """The data cannot be used as they are; the message says where, what is wrong, and what to do."""
 
     def __str__(self) -> str:
-        return sentence(super().__str__())  # it names files and columns, whose names may be anything
+        return one_line(super().__str__())  # it names files and columns, whose names may be anything
 
 
 class EngineError(RuntimeError):
     """An engine cannot be started, or cannot go on; the message says why, and what to do."""
 
     def __str__(self) -> str:
-        return sentence(super().__str__())
+        return one_line(super().__str__())
 
 
 def first_line(error: BaseException) -> str:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from dbmd.npy import read_member
 
 Arrays = Mapping[str, NDArray[Any]]
+MOST_UNPACKED, MOST_RATIO = 10**9, 100  # bytes that any archive may hold, and times its size if that is more
 CHECKSUM = "checksum"  # its name in a record
 
 
@@ -180,7 +181,11 @@ def from_npz(path: Path) -> dict[str, NDArray[Any]]:
     with open_file(path) as file:
         try:
             with zipfile.ZipFile(file) as archive:
-                return {name.removesuffix(".npy"): _from_npy(archive, name) for name in archive.namelist()}
+                members = archive.infolist()
+                most = max(MOST_UNPACKED, MOST_RATIO * sum(member.compress_size for member in members))
+                if sum(member.file_size for member in members) > most:
+                    raise ValueError(f"its arrays would take more than {most} bytes")
+                return {name.removesuffix(".npy"): read_member(archive, name, most) for name in archive.namelist()}
         except Exception as error:  # what zipfile and NumPy raise on bytes gone wrong is not written down anywhere
             reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
             raise ValueError(f"{path} cannot be read: {reason}.") from error

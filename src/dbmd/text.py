@@ -22,7 +22,7 @@ def printable(text: Any) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def sentence(text: Any, limit: int = 1000) -> str:
+def one_line(text: Any, limit: int = 1000) -> str:
     """Return a printable text of at most ``limit`` characters, cut in the middle: names may be of any length."""
     line = printable(text)
     return line if len(line) <= limit else f"{line[: limit // 2]}…{line[len(line) + 1 - limit // 2 :]}"

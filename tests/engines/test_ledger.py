@@ -95,9 +95,9 @@ def test_rounds_numbers_and_bytes_are_those_of_table_1(ledger, solver, engine):
         assert record.total_floats_down == record.floats_down + besides[0]
         assert record.total_floats_up == record.floats_up + besides[1]
 
-    # Questions: one for the start, those of the iterations, and one for the model as it is kept.
+    # Questions: two for the start, those of the iterations, and one for the model as it is kept.
     asks = 1 if solver == "exact" else 2 + rounds * ASKS[solver]
-    assert len(lines) == 1 + ITERATIONS * asks + 1
+    assert len(lines) == 2 + ITERATIONS * asks + 1
 
     # Bytes really sent: eight for each number, and what pickle adds.
     for traffic, sent in lines:

@@ -6,6 +6,7 @@ import errno
 import re
 import signal
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -13,9 +14,10 @@ from typing import Any
 import click
 
 from dbmd.cli._options import in_options
-from dbmd.cli._progress import tell
+from dbmd.cli._talk import lines, tell
+from dbmd.data.address import Secrets
 from dbmd.errors import EngineError
-from dbmd.text import sentence
+from dbmd.text import one_line
 
 # What a user can put right: wrong values, unreadable files, no space, no memory, a missing package, no cluster.
 EXPECTED = (ValueError, TypeError, OSError, MemoryError, ImportError, EngineError)
@@ -73,18 +75,23 @@ class FriendlyGroup(click.Group):
         except (Stopped, KeyboardInterrupt) as stop:  # libraries may have handlers of their own for Ctrl-C
             tell("\nStopped.")
             raise click.exceptions.Exit(128 + (stop.args or (signal.SIGINT,))[0]) from stop
-        except (click.exceptions.Exit, click.ClickException, click.Abort):
+        except (click.exceptions.Exit, click.Abort):
+            raise
+        except click.ClickException as error:
+            error.message = lines(secrets.removed(error.message))  # type: ignore[misc]  # it keeps its usage
             raise
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # who reads the output has seen enough: click ends quietly
             if ctx.find_root().meta.get("dbmd.debug"):
-                raise
+                tell(secrets.removed(traceback.format_exc()).rstrip())
+                raise click.exceptions.Exit(1) from error
+            said = one_line(secrets.removed(sentence(error)))
             if isinstance(error, EXPECTED) or NO_THREAD.search(str(error)):
-                raise Failure(sentence(error)) from error
-            kind = type(error).__name__
+                raise Failure(said) from error
             raise click.ClickException(
-                f"dbmd itself failed ({kind}: {sentence(error)}). Run it again with --debug and report what it prints."
+                f"dbmd itself failed ({type(error).__name__}: {said}). Run it again with --debug and report what it "
+                "prints."
             ) from error
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

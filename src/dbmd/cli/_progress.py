@@ -6,23 +6,14 @@ import math
 import sys
 import threading
 import time
-from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-import click
-
-from dbmd.cli._talk import lines, say
+from dbmd.cli._talk import lines, tell
 from dbmd.result import State
 
 SECONDS_BETWEEN_LINES = 2.0
 SECONDS_BETWEEN_FRAMES = 0.2
-
-
-def tell(text: str) -> None:
-    """Print a line that nothing depends on: where it cannot be written (a log on a full disk), work goes on."""
-    with suppress(OSError):
-        click.echo(text, err=True)
 
 
 class Progress:

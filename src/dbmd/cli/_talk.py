@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -11,9 +12,15 @@ from dbmd.storage import to_json
 from dbmd.text import printable
 
 
-def say(text: str, *, err: bool = False) -> None:
-    """Print lines; names in them must be on one line already."""
-    click.echo(lines(text), err=err)
+def say(text: str) -> None:
+    """Print lines of a result; names in them must be on one line already."""
+    click.echo(lines(text))
+
+
+def tell(text: str) -> None:
+    """Print a line that nothing depends on: where it cannot be written (a log on a full disk), work goes on."""
+    with suppress(OSError):
+        click.echo(lines(text), err=True)
 
 
 def lines(text: str) -> str:

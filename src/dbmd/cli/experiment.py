@@ -11,7 +11,9 @@ from typing import Any
 import click
 
 from dbmd.cli._errors import FriendlyGroup
-from dbmd.cli._progress import SECONDS_BETWEEN_LINES, duration, tell
+from dbmd.cli._options import LocalPath
+from dbmd.cli._progress import SECONDS_BETWEEN_LINES, duration
+from dbmd.cli._talk import say, tell
 from dbmd.experiments import NAMES, SCALES
 from dbmd.text import printable
 

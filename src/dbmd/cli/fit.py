@@ -16,15 +16,27 @@ import click
 import numpy as np
 
 from dbmd.cli._errors import STOPS, on_stops, sentence
-from dbmd.cli._options import Names, NumberOrName, Seconds, Shape, how_to_read, how_to_talk, in_options, option_name
-from dbmd.cli._progress import Progress, tell
+from dbmd.cli._options import (
+    LocalPath,
+    Names,
+    NumberOrName,
+    Seconds,
+    Shape,
+    how_to_read,
+    how_to_talk,
+    in_options,
+    option_name,
+)
+from dbmd.cli._progress import Progress
 from dbmd.cli._summary import in_words, summary
-from dbmd.cli._talk import say, say_json
+from dbmd.cli._talk import say, say_json, tell
 from dbmd.config import INFERENCES, Config
+from dbmd.data.address import is_address, shown
 from dbmd.errors import first_line
 from dbmd.lock import Lock
 from dbmd.registry import names
-from dbmd.storage import check_can_write, open_file, remove_leftovers, to_json
+from dbmd.storage import check_can_write, open_file, remove_leftovers
+from dbmd.text import printable, quoted
 
 DEFAULT = Config()
 # What may differ between a run and the one that resumes it: nothing that moves the result.
@@ -142,7 +154,7 @@ def fit(
     if resume and not checkpoint_path.exists() and (output / "model.json").exists():
         finished = load(output)
         _check_same(output, finished, params, open_data(data, **read))
-        _say(f"{output} is finished: there is nothing to resume.", quiet)
+        _say(f"{printable(output)} is finished: there is nothing to resume.", quiet)
         with suppress(OSError), lock:  # unless someone is at work there, or nothing can be written
             _sweep(output, checkpoint_path)
         if wants_report and not page.exists():
@@ -169,6 +181,8 @@ def fit(
                 ExitStack() as stack,
             ):
                 warnings.simplefilter("always")
+                for meant_for_developers in (DeprecationWarning, PendingDeprecationWarning, ResourceWarning):
+                    warnings.simplefilter("ignore", meant_for_developers)
                 dataset = stack.enter_context(open_data(data, **read, on_rows=progress.read, engine=params["engine"]))
                 if wants_report:
                     check_image_shape(image_shape, dataset.shape[1])
@@ -189,12 +203,12 @@ def fit(
             for text in dict.fromkeys(str(warning.message) for warning in caught):
                 _say(f"Note: {in_options(text)}", quiet)
 
-            model.fit_info_["command"] = shlex.join(["dbmd", *sys.argv[1:]])
+            model.fit_info_["command"] = " ".join(["dbmd", *(quoted(shown(argument)) for argument in sys.argv[1:])])
             try:
                 model.save(output, overwrite=overwrite or resume)
             except OSError as error:
                 raise OSError(f"The model cannot be saved: {sentence(error)} {_written(checkpoint)}") from error
-        with _beyond(f"The model is saved in {output}, but not its report (dbmd report {shlex.quote(str(output))})"):
+        with _beyond(f"The model is saved in {output}, but not its report (dbmd report {quoted(str(output))})"):
             checkpoint.remove()
             if wants_report:
                 write(model, page, image_shape=image_shape)
@@ -202,7 +216,7 @@ def fit(
         if as_json:
             _print_json(model, output, page if wants_report else None)
         elif not quiet:
-            click.echo(in_words(_found(model, output, page if wants_report else None)))
+            say(in_words(_found(model, output, page if wants_report else None)))
 
 
 def _sweep(output: Path, checkpoint: Path) -> None:
@@ -325,7 +339,7 @@ def _saves_when_stopped(lock: Lock) -> Iterator[list[Any]]:
         with suppress(OSError):
             lock.release()
         with suppress(OSError):  # the terminal may be gone
-            os.write(2, f"\n{said}\n".encode())
+            os.write(2, f"\n{printable(said)}\n".encode())
         # Threads may be deep in a pass over the data, which would have to end first.
         os._exit(128 + number)
 

@@ -119,9 +119,7 @@ class Csv(Reader):
                 number += begins
         return f"line {row + 1 + self.header_lines}"
 
-    def read(
-        self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str] = ()
-    ) -> Iterator[Batch]:
+    def _batches(self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str]) -> Iterator[Batch]:
         """Yield batches of the whole file; others that are no features, too, are read as text."""
         types = {name: pa.bool_() if self.columns[name] == np.bool_ else pa.float64() for name in features}
         types = dict.fromkeys(others, pa.string()) | types
