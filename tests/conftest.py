@@ -1,3 +1,5 @@
+import signal
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -18,6 +20,12 @@ def pytest_collection_modifyitems(items):
         for name in CLUSTERS:
             if item.get_closest_marker(name) is not None and item.get_closest_marker("xdist_group") is None:
                 item.add_marker(pytest.mark.xdist_group(name))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _signals_are_heard():
+    """Processes that tests start must not ignore what the one who started the tests ignores (nohup)."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture
