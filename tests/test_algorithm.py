@@ -813,7 +813,7 @@ def assert_cannot_be_told_apart(one, other):
 
 @pytest.mark.parametrize("keeps", [True, False], ids=["rows kept", "rows not kept"])
 @pytest.mark.parametrize("solver", SOLVERS)
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(data=st.data())
 def test_a_resumed_fit_cannot_be_told_from_one_that_ran_through(solver, keeps, data):
     X, source, _, _ = mixture(

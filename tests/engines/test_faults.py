@@ -144,7 +144,7 @@ def test_after_a_loss_the_nodes_hold_again_what_they_held(engine, cluster):
 
 
 @on_spark
-@pytest.mark.parametrize(("master", "solver"), [("local-cluster[2,1,1024]", "exact"), ("standalone", "cease")])
+@pytest.mark.parametrize(("master", "solver"), [("standalone", "cease")])
 def test_a_fit_survives_an_executor_killed(tmp_path, master, solver):
     """In a process of its own: there is one SparkContext in each."""
     script = Path(__file__).with_name("executor_killed.py")

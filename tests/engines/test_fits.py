@@ -225,7 +225,7 @@ def test_one_dataset_is_fitted_and_scored_several_times(frame, local):
 
 
 @on_spark
-@pytest.mark.parametrize("cut", ["one", "more than rows", "200", "skewed", "empty ones"])
+@pytest.mark.parametrize("cut", ["one", "more than rows", "many", "skewed", "empty ones"])
 def test_partitions_of_any_kind(spark, local, cut):
     """A source is spread over all of them."""
     rows = [(x.tolist(), str(lab)) for x, lab in zip(X, LAB, strict=True)]
@@ -234,8 +234,8 @@ def test_partitions_of_any_kind(spark, local, cut):
     elif cut == "more than rows":
         rows = rows[:12]
         parted = spark.sparkContext.parallelize(rows, 20)
-    elif cut == "200":
-        parted = spark.sparkContext.parallelize(rows, 200)
+    elif cut == "many":
+        parted = spark.sparkContext.parallelize(rows, 60)
     else:
         edges = [0, 1, 2, 80, N] if cut == "skewed" else [0, 0, 30, 30, 30, N, N]
         parts = [rows[i:j] for i, j in pairwise(edges)]
