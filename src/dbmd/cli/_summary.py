@@ -9,7 +9,7 @@ import numpy as np
 
 from dbmd.cli._progress import duration
 from dbmd.metrics import agreement
-from dbmd.report.words import percent
+from dbmd.report.words import percent, plural
 from dbmd.text import printable, quoted
 
 
@@ -44,7 +44,7 @@ def in_words(found: dict[str, Any]) -> str:
     """Return a summary for people."""
     ended = "converged" if found["converged"] else "did not converge"
     lines = [
-        f"{ended.capitalize()} in {found['n_iter']} iterations, {duration(found['seconds'])}. "
+        f"{ended.capitalize()} in {plural(found['n_iter'], 'iteration')}, {duration(found['seconds'])}. "
         f"Objective {found['objective']:.8g}; explains {percent(found['explained'])} of the variance.",
     ]
     if len(found["sources"]) > 1:

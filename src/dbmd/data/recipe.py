@@ -106,16 +106,17 @@ def distinct(column: Any, reader: Reader | Place, row: int, name: str) -> tuple[
     """Return the different values of a column of Arrow, and for each row which it has."""
     import pyarrow as pa
 
+    wrong = DataError(
+        f"{reader.location}: column {name!r} must have a name or a number in each row to tell rows apart by. "
+        f"Got a column of {column.type}."
+    )
     try:
         encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        if pa.types.is_nested(encoded.type.value_type):
-            raise pa.ArrowNotImplementedError
         values = encoded.dictionary.to_pylist()
     except (pa.ArrowException, ValueError, OverflowError) as error:  # lists, or dates that Python has not
-        raise DataError(
-            f"{reader.location}: column {name!r} must have a name or a number in each row to tell rows apart by. "
-            f"Got a column of {column.type}."
-        ) from error
+        raise wrong from error
+    if pa.types.is_nested(encoded.type.value_type):  # lists that were encoded already
+        raise wrong
     is_missing = np.array([value is None or value != value or value == "" for value in values], bool)
     if encoded.null_count or is_missing.any():
         codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)

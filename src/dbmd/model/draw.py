@@ -159,7 +159,7 @@ def check_magnitude(known: PerSource[Moments], dtype: np.dtype[Any]) -> None:
     if not largest or least <= largest <= most:
         return
     what = "small" if largest < least else "large"
-    wider = " or fit them as float64" if dtype == np.float32 else ""
+    wider = ", or give them as float64" if dtype == np.float32 else ""
     raise DataError(
         f"The numbers of the data are too {what} for {dtype.name}: the largest absolute value must be 0 or between "
         f"{least:.0e} and {most:.0e}. Got {largest:.1e}. Multiply all by a constant{wider}."
