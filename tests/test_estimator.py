@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from dbmd import DBMD
 from dbmd.config import Config
-from dbmd.result import Iteration
+from dbmd.model.result import Iteration
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -514,9 +514,9 @@ import sys
 import sklearn.callback, sklearn.datasets
 real = sys.modules.pop("sklearn.callback")
 sys.modules["sklearn.callback"] = None  # importing it is an ImportError now
-import dbmd.callbacks
+import dbmd.estimator._callbacks
 sys.modules["sklearn.callback"] = real  # scikit-learn itself needs it
-assert dbmd.callbacks.CallbackSupportMixin.__module__ == "dbmd.callbacks"
+assert dbmd.estimator._callbacks.CallbackSupportMixin.__module__ == "dbmd.estimator._callbacks"
 from dbmd import DBMD
 X = sklearn.datasets.load_iris().data
 model = DBMD(3, random_state=0).fit(X)
@@ -785,7 +785,7 @@ def test_large_finite_numbers_are_no_infinity():
     X = np.full((40, 3), 3e38, np.float32)
     X[::2] = -3e38
     DBMD(2).fit(np.float64(1e-30) * X)
-    from dbmd.checks import check_finite
+    from dbmd.estimator._checks import check_finite
 
     check_finite(np.full((40, 3), 3e38, np.float32))
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from dbmd import storage
-from dbmd.lock import Lock
+from dbmd.saved.lock import Lock
 from dbmd.storage import check_can_write, from_npz, left_aside, read_file, to_json, to_npz, write_directory, write_file
 
 OWNED = frozenset({"a", "b"})

@@ -10,8 +10,8 @@ from dbmd.data import Block, block, partition
 from dbmd.engines.local import Engine
 from dbmd.kernels import reference
 from dbmd.model.node import Node
+from dbmd.model.profile import Profile
 from dbmd.model.statistics import Quadratic, Statistics, Summary
-from dbmd.profile import Profile
 from dbmd.sweep import HStep, memberships, summarise, survey, sweep
 from strategies import statistics_of
 

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dbmd._utils.threads import one_blas_thread
 from dbmd.config import Config
 from dbmd.data.partition import partition
 from dbmd.engines import Metered, Traffic
@@ -43,6 +44,7 @@ from dbmd.model.noise import Noise, least_level
 from dbmd.model.objective import explained_variance, objective
 from dbmd.model.path import Path
 from dbmd.model.problem import Problem
+from dbmd.model.result import Iteration, Result, State
 from dbmd.model.start import (
     Sample,
     draw_sample,
@@ -54,10 +56,8 @@ from dbmd.model.start import (
 )
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, gram, middle
 from dbmd.registry import load
-from dbmd.result import Iteration, Result, State
 from dbmd.solvers import WStep
 from dbmd.sweep import Survey, origin_of, summarise, survey, sweep
-from dbmd.threads import one_blas_thread
 
 OnIteration = Callable[[State], object]
 STARTS = {"k-means++": k_means_of_a_sample, "k-means||": k_means_parallel, "random": random_samples}
@@ -103,8 +103,8 @@ def fit(
     resume : State, optional
         Go on from here, to the end that an uninterrupted fit of the same data with the same seed has.
     on_iteration : callable
-        Called after each iteration with the :class:`~dbmd.result.State`. The descent stops when it returns something
-        true.
+        Called after each iteration with the :class:`~dbmd.model.result.State`. The descent stops when it returns
+        something true.
 
     Returns
     -------

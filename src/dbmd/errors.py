@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dbmd.text import one_line
+from dbmd._utils.text import one_line
 
 
 class DataError(ValueError):

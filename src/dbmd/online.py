@@ -29,8 +29,8 @@ from dbmd.model.memory import Memory
 from dbmd.model.noise import Noise
 from dbmd.model.objective import explained_variance, objective
 from dbmd.model.problem import Problem
+from dbmd.model.result import Iteration, Result
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary
-from dbmd.result import Iteration, Result
 from dbmd.sweep import Survey, origin_of, survey, sweep
 
 

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.npy import read_member
+from dbmd._utils.npy import read_member
 
 Arrays = Mapping[str, NDArray[Any]]
 MOST_UNPACKED, MOST_RATIO = 10**9, 100  # bytes that any archive may hold, and times its size if that is more

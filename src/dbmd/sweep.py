@@ -13,8 +13,8 @@ from dbmd.data.block import Chunk
 from dbmd.errors import DataError
 from dbmd.model.evidence import Evidence
 from dbmd.model.node import Node, continues
+from dbmd.model.profile import Profile
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, statistics
-from dbmd.profile import Profile
 from dbmd.registry import load
 
 

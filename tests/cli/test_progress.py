@@ -15,7 +15,7 @@ from cli.running import run, samples, write_parquet
 from dbmd.cli import _progress
 from dbmd.cli._progress import Progress, duration, iterations_left
 from dbmd.model.objective import Objective
-from dbmd.result import Iteration, State
+from dbmd.model.result import Iteration, State
 
 
 @pytest.fixture(scope="module")

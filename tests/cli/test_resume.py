@@ -15,8 +15,8 @@ import dbmd
 from cli.running import process, refused, run, samples, wait_for, write_parquet
 from dbmd import storage
 from dbmd.algorithm import FRESH
-from dbmd.checkpoint import Checkpoint
-from dbmd.lock import Lock
+from dbmd.saved.checkpoint import Checkpoint
+from dbmd.saved.lock import Lock
 from dbmd.storage import from_npz
 
 
@@ -562,8 +562,8 @@ main({[str(argument) for argument in command(data, "streamed", "-o", tmp_path / 
 def test_a_signal_while_the_model_is_saved_loses_nothing(data, tmp_path):
     fit = [str(argument) for argument in command(data, "one source", "-o", tmp_path / "model")]
     code = f"""
-import os, dbmd.persistence
-dbmd.persistence.write_directory = lambda *arguments, **options: os.kill(os.getpid(), {int(signal.SIGTERM)})
+import os, dbmd.saved.directory
+dbmd.saved.directory.write_directory = lambda *arguments, **options: os.kill(os.getpid(), {int(signal.SIGTERM)})
 from dbmd.cli import main
 main({fit!r})
 """

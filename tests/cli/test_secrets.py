@@ -129,7 +129,7 @@ def test_a_finished_fit_is_known_again_by_another_signature(vault, dbmd, tmp_pat
 
 
 def test_a_checkpoint_does_not_tell_them_and_goes_on_with_another_signature(vault, dbmd, tmp_path, monkeypatch):
-    from dbmd.checkpoint import Checkpoint
+    from dbmd.saved.checkpoint import Checkpoint
 
     monkeypatch.setattr(Checkpoint, "remove", lambda self: None)
     how = ["-k", "2", "--source", "@file", "--drop", "lab", "-o", tmp_path / "m", "--no-report", "--checkpoint", "0"]

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from pyarrow import csv, parquet
 
 from dbmd import load
-from dbmd.checkpoint import Checkpoint
 from dbmd.cli import main
+from dbmd.saved.checkpoint import Checkpoint
 from fuzzing.damage import pick
 from fuzzing.files import ODD, broken, odd_npy, sound
 from fuzzing.saved import copied, spoil_checkpoint, spoil_model

@@ -4,8 +4,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from dbmd import DBMD
-from dbmd.profile import Profile
-from dbmd.result import Iteration
+from dbmd.model.profile import Profile
+from dbmd.model.result import Iteration
 
 EVIL = "</script><script>alert('x')</script><!-- & \"<img src=x onerror=alert(1)>"
 

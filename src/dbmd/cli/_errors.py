@@ -13,11 +13,11 @@ from typing import Any
 
 import click
 
+from dbmd._utils.text import one_line
 from dbmd.cli._options import in_options
 from dbmd.cli._talk import lines, tell
 from dbmd.data.address import Secrets
 from dbmd.errors import EngineError
-from dbmd.text import one_line
 
 # What a user can put right: wrong values, unreadable files, no space, no memory, a missing package, no cluster.
 EXPECTED = (ValueError, TypeError, OSError, MemoryError, ImportError, EngineError)

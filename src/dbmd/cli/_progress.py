@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from dbmd.cli._talk import lines, tell
-from dbmd.result import State
+from dbmd.model.result import State
 
 SECONDS_BETWEEN_LINES = 2.0
 SECONDS_BETWEEN_FRAMES = 0.2

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from dbmd._utils.text import printable
 from dbmd.storage import to_json
-from dbmd.text import printable
 
 
 def say(text: str) -> None:

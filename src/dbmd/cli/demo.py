@@ -9,9 +9,9 @@ from typing import Any
 import click
 import numpy as np
 
+from dbmd._utils.text import printable, quoted
 from dbmd.cli._options import LocalPath
 from dbmd.cli._talk import say
-from dbmd.text import printable, quoted
 
 NOISE_PUT_IN = {"lab A": 1.0, "lab B": 8.0, "lab C": 30.0}  # standard deviations; pixels go from 0 to 16
 SEED, STARTS = 0, 4

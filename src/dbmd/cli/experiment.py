@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
+from dbmd._utils.text import printable
 from dbmd.cli._errors import FriendlyGroup
 from dbmd.cli._options import LocalPath
 from dbmd.cli._progress import SECONDS_BETWEEN_LINES, duration
 from dbmd.cli._talk import say, tell
 from dbmd.experiments import NAMES, SCALES
-from dbmd.text import printable
 
 
 @click.group(cls=FriendlyGroup)

@@ -15,6 +15,7 @@ from typing import Any
 import click
 import numpy as np
 
+from dbmd._utils.text import printable, quoted
 from dbmd.cli._errors import STOPS, on_stops, sentence
 from dbmd.cli._options import (
     LocalPath,
@@ -33,10 +34,9 @@ from dbmd.cli._talk import say, say_json, tell
 from dbmd.config import INFERENCES, Config
 from dbmd.data.address import is_address, shown
 from dbmd.errors import first_line
-from dbmd.lock import Lock
 from dbmd.registry import names
+from dbmd.saved.lock import Lock
 from dbmd.storage import check_can_write, open_file, remove_leftovers
-from dbmd.text import printable, quoted
 
 DEFAULT = Config()
 # What may differ between a run and the one that resumes it: nothing that moves the result.
@@ -137,9 +137,9 @@ def fit(
     """
     from dbmd.dataset import open_data
     from dbmd.estimator import DBMD, load
-    from dbmd.persistence import OWNED
     from dbmd.report.basis import check_image_shape
     from dbmd.report.page import write
+    from dbmd.saved.directory import OWNED
 
     reading = ("source", "label", "columns", "drop", "encode", "dtype", "memory", "header", "delimiter")
     read = {name: options.pop(name) for name in reading}
@@ -295,8 +295,8 @@ def _check_same(path: Path, finished: Any, params: dict[str, Any], dataset: Any)
 
 def _checkpoint(path: Path, params: dict[str, Any], dataset: Any, every: float, tell: Callable[[str], object]) -> Any:
     from dbmd.algorithm import FRESH
-    from dbmd.checkpoint import Checkpoint
     from dbmd.estimator import DBMD
+    from dbmd.saved.checkpoint import Checkpoint
 
     identity = {option_name(name): value for name, value in DBMD(**params).get_params().items() if name not in FREE}
     # The type first: the fingerprint depends on it.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from dbmd._utils.text import printable
 from dbmd.cli._options import LocalPath, Shape
 from dbmd.cli._talk import say
-from dbmd.text import printable
 
 
 @click.command()

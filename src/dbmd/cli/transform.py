@@ -11,6 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
+from dbmd._utils.text import printable
 from dbmd.cli._options import LocalPath, Names, how_to_read, how_to_talk
 from dbmd.cli._progress import duration
 from dbmd.cli._talk import say, say_json
@@ -18,7 +19,6 @@ from dbmd.config import Config
 from dbmd.data.address import shown
 from dbmd.errors import DataError
 from dbmd.storage import remove_leftovers, temporary_name
-from dbmd.text import printable
 
 FORMATS = (".parquet", ".csv", ".npy")
 
@@ -61,7 +61,7 @@ def transform(
     from dbmd.dataset import open_data
     from dbmd.engines.local import available_threads
     from dbmd.estimator import load
-    from dbmd.project import project
+    from dbmd.memberships import project
 
     if output.suffix not in FORMATS:
         raise click.BadParameter(f"{output} must end in one of {', '.join(FORMATS)}.", param_hint="-o")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
+from dbmd._utils.text import quoted
 from dbmd.data.block import float_type
 from dbmd.data.files import names_of_files
 from dbmd.data.formats import Reader
@@ -17,7 +18,6 @@ from dbmd.data.formats._reader import first_twice
 from dbmd.data.recipe import EACH_FILE, Recipe, as_array, sorted_names
 from dbmd.data.scan import Scan, check_categories
 from dbmd.errors import DataError
-from dbmd.text import quoted
 
 MOST_SOURCES = 10_000
 

@@ -18,10 +18,10 @@ from operator import add
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
+from dbmd._utils.threads import one_blas_thread
 from dbmd.engines._at_node import run
 from dbmd.errors import EngineError
 from dbmd.model.node import does_continue
-from dbmd.threads import one_blas_thread
 
 # Of the questions that led to what the nodes hold, the first is kept and so many of the last. No solver looks back
 # further, but ADMM, whose duals recover from any start.

@@ -22,11 +22,11 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
+from dbmd._utils.threads import one_blas_thread
 from dbmd.engines._remote import Call, Outcome, Remote, added, answer, settled
 from dbmd.engines.local import available_threads
 from dbmd.errors import EngineError, needs
 from dbmd.model.node import Node
-from dbmd.threads import one_blas_thread
 
 with needs("engine 'dask'", "distributed", "dask"):
     import dask

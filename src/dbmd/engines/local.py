@@ -10,8 +10,8 @@ from operator import add
 from types import TracebackType
 from typing import Any
 
+from dbmd._utils.threads import one_blas_thread
 from dbmd.engines._at_node import run
-from dbmd.threads import one_blas_thread
 
 
 def available_threads() -> int:

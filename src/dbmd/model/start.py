@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dbmd._utils.threads import one_thread
 from dbmd.model.draw import Chances, Draw, Moments, Share, draw_share, draw_uniform, moments
 from dbmd.model.lasso import minimise
 from dbmd.model.low_rank import LowRank
@@ -22,7 +23,6 @@ from dbmd.model.measure import distances, draw_by_distance, measure, tally
 from dbmd.model.node import Node
 from dbmd.model.reduce import Spread, can_be_reduced, reduced
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, statistics
-from dbmd.threads import one_thread
 
 SAMPLE, SAMPLE_SHARE = 20_000, 0.01  # so many samples, or such a share if that is more, are fitted at the centre
 SAMPLE_NUMBERS = 8_000_000  # but no more than have so many numbers; zeros of sparse ones do not count

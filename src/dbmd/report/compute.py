@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dbmd.config import Config
 from dbmd.metrics import agreement, match
-from dbmd.profile import BINS, Profile
+from dbmd.model.profile import BINS, Profile
 from dbmd.report.basis import check_image_shape, describe_features, describe_images
 from dbmd.report.plain import VALUE, clean, number, numbers, say, text
 

@@ -16,8 +16,8 @@ from urllib.parse import unquote, urlsplit
 import pyspark
 from pyspark.ml.util import DefaultParamsReader, MLReader, MLWriter
 
-from dbmd import persistence
 from dbmd.estimator import load
+from dbmd.saved import directory
 from dbmd.storage import read_file
 
 METADATA = "metadata/part-00000"  # where pyspark.ml looks for it
@@ -39,7 +39,7 @@ class ModelWriter(MLWriter):
             The directory, on the driver's file system.
         """
         # Not what pyspark.ml does here, which is to remove what is there before anything is written.
-        persistence.save(
+        directory.save(
             self.instance.model,
             local_path(path),
             overwrite=self.shouldOverwrite,

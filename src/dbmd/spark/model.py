@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 
 from dbmd.engines.spark import for_arrow
 from dbmd.estimator import DBMD as LocalDBMD
-from dbmd.project import Projector
-from dbmd.result import Iteration
+from dbmd.model.result import Iteration
 from dbmd.spark.files import ModelReader, ModelWriter
 from dbmd.spark.params import NAMES, DBMDParams, with_setters
+from dbmd.spark.projector import Projector
 from dbmd.spark.schema import check_features, check_is_there, check_new
 
 

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dbmd._utils.npy import read_header
 from dbmd.data.formats._reader import MEMORY, Batch, Numbered, Reader, batch_rows, check_width
 from dbmd.data.location import Location
 from dbmd.errors import DataError
-from dbmd.npy import read_header
 
 SUFFIXES = (".npy",)
 

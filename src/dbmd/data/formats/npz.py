@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from dbmd._utils.npy import read_header, read_member
 from dbmd.data.formats._csr import CsrFile
 from dbmd.data.formats._reader import BATCH_BYTES, MEMORY, Batch, Numbered, Reader, check_width
 from dbmd.data.location import Location
 from dbmd.errors import DataError
-from dbmd.npy import read_header, read_member
 
 SUFFIXES = (".npz",)
 MOST_LABEL = 10_000  # bytes of a member that holds a word or two numbers

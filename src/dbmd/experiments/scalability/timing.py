@@ -15,8 +15,8 @@ from dbmd.engines import Traffic
 from dbmd.engines.local import Engine
 from dbmd.experiments.scalability.simulation import Work
 from dbmd.model.node import Node
+from dbmd.model.result import Iteration, State
 from dbmd.model.start import random_samples
-from dbmd.result import Iteration, State
 
 
 class Alone:

@@ -17,7 +17,7 @@ from dbmd.errors import DataError
 from dbmd.experiments.experiment import Record, Setting, Task
 from dbmd.experiments.truth.data import Float, Mixtures, made, membership_error, pattern_error
 from dbmd.experiments.truth.methods import METHODS, NONNEGATIVE
-from dbmd.result import State
+from dbmd.model.result import State
 from dbmd.sweep import memberships
 
 SHOWN = 40  # points of a curve, at equal distances on a logarithmic axis

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from dbmd.fields import COUNT, FLAG, NOT_NEGATIVE, NUMBER, check_fields, check_known
+from dbmd._utils.fields import COUNT, FLAG, NOT_NEGATIVE, NUMBER, check_fields, check_known
 from dbmd.model.evidence import Evidence
 from dbmd.model.memory import Memory
 from dbmd.model.objective import Objective
 from dbmd.model.path import Path
+from dbmd.model.profile import Profile
 from dbmd.model.statistics import Float
-from dbmd.profile import Profile
 
 
 @dataclass(frozen=True)

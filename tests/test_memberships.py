@@ -10,10 +10,11 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 import dbmd
-from dbmd import project as module
+from dbmd import memberships as module
 from dbmd.data.block import Window
 from dbmd.errors import DataError
-from dbmd.project import Projector, project
+from dbmd.memberships import project
+from dbmd.spark.projector import Projector
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dbmd.profile import BINS, Profile
+from dbmd.model.profile import BINS, Profile
 from strategies import cuts, generators
 
 

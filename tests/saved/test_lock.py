@@ -8,8 +8,8 @@ import socket
 
 import pytest
 
-from dbmd import lock
-from dbmd.lock import Lock
+from dbmd.saved import lock
+from dbmd.saved.lock import Lock
 
 NO_PROCESS = 2**22 + 1  # above the largest number that Linux gives to a process
 

@@ -14,7 +14,7 @@ def printable(text: Any) -> str:
 
     Examples
     --------
-    >>> from dbmd.text import printable
+    >>> from dbmd._utils.text import printable
     >>> print(printable("naïve\x1b[2J\u202e"))
     naïve\x1b[2J\u202e
     """
@@ -33,7 +33,7 @@ def quoted(argument: str) -> str:
 
     Examples
     --------
-    >>> from dbmd.text import quoted
+    >>> from dbmd._utils.text import quoted
     >>> print(quoted("a b"), quoted("it's\x1b"))
     'a b' $'it\'s\x1b'
     """

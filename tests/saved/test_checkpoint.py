@@ -6,10 +6,11 @@ import os
 import numpy as np
 import pytest
 
-from dbmd import DBMD, checkpoint
+from dbmd import DBMD
 from dbmd.algorithm import FRESH
-from dbmd.checkpoint import Checkpoint
 from dbmd.dataset import in_memory
+from dbmd.saved import checkpoint
+from dbmd.saved.checkpoint import Checkpoint
 from dbmd.storage import from_npz, signed, to_npz
 
 IDENTITY = {

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import dbmd
 from dbmd import DBMD
-from dbmd.persistence import OWNED
+from dbmd.saved.directory import OWNED
 
 
 def samples(n=60, m=4, seed=0, dtype=np.float64):
@@ -37,7 +37,7 @@ def assert_same(mine, other):
         assert mine.keys() == other.keys()
         for name in mine:
             assert_same(mine[name], other[name])
-    elif isinstance(mine, dbmd.profile.Profile):
+    elif isinstance(mine, dbmd.model.profile.Profile):
         assert_same(vars(mine), vars(other))
     elif isinstance(mine, list):
         assert len(mine) == len(other)

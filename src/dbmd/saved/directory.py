@@ -14,9 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dbmd.config import Config
-from dbmd.errors import first_line
-from dbmd.fields import (
+from dbmd._utils.fields import (
     COUNT,
     FLAG,
     NAME,
@@ -30,8 +28,10 @@ from dbmd.fields import (
     check_fields,
     check_known,
 )
-from dbmd.profile import Profile
-from dbmd.result import Iteration, check_iteration
+from dbmd.config import Config
+from dbmd.errors import first_line
+from dbmd.model.profile import Profile
+from dbmd.model.result import Iteration, check_iteration
 from dbmd.storage import (
     CHECKSUM,
     from_npz,

@@ -19,20 +19,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from dbmd import persistence
 from dbmd.algorithm import fit
-from dbmd.callbacks import CallbackSupportMixin, Task, with_callbacks
-from dbmd.checks import check_feature_names, check_finite, number_among, number_sources
 from dbmd.config import Config
 from dbmd.dataset import Dataset, framework_of, in_memory, is_path, open_data
 from dbmd.engines.local import Engine as LocalEngine
+from dbmd.estimator._callbacks import CallbackSupportMixin, Task, with_callbacks
+from dbmd.estimator._checks import check_feature_names, check_finite, number_among, number_sources
 from dbmd.model.evidence import Evidence, pooled
 from dbmd.model.memory import Memory
 from dbmd.model.noise import Noise
+from dbmd.model.result import Result, State
 from dbmd.model.start import nearest
 from dbmd.online import update
 from dbmd.registry import load as load_module
-from dbmd.result import Result, State
+from dbmd.saved import directory
 from dbmd.sweep import memberships, origin_of, own_labels, sweep
 
 __all__ = ["DBMD", "load"]
@@ -502,7 +502,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
             The directory. :func:`dbmd.load` reads it.
         """
         check_is_fitted(self)
-        return persistence.save(self, path, overwrite=overwrite)
+        return directory.save(self, path, overwrite=overwrite)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -816,4 +816,4 @@ def load(path: str | Path) -> DBMD:
     DBMD
         Fitted.
     """
-    return persistence.restore(DBMD, path)
+    return directory.restore(DBMD, path)

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from dbmd._utils.fields import COUNT, FLAG, NOT_NEGATIVE, NUMBER, OBJECT, POSITIVE, check_array, check_fields
 from dbmd.errors import first_line
-from dbmd.fields import COUNT, FLAG, NOT_NEGATIVE, NUMBER, OBJECT, POSITIVE, check_array, check_fields
 from dbmd.model.evidence import Evidence
 from dbmd.model.objective import Objective
 from dbmd.model.path import Path as Descent
-from dbmd.result import Iteration, State, check_iteration
+from dbmd.model.result import Iteration, State, check_iteration
 from dbmd.storage import from_npz, is_as_signed, signed, to_json, to_npz, write_file
 
 FORMAT = "dbmd-checkpoint-4"  # 4: with a checksum

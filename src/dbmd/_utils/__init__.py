@@ -1,0 +1,1 @@
+"""Plumbing that knows nothing of the model: text for terminals, threads of BLAS, wary reading of files."""
