@@ -308,7 +308,7 @@ def contents(data, n_nodes=None):
         for chunk in node.block.chunks():
             rows = node.block.first_row + chunk.numbers
             assert (sources[rows] == -1).all(), "a row came twice"
-            X[rows], sources[rows] = dense(chunk.Xt), chunk.source
+            X[rows], sources[rows] = dense(chunk.Xt), chunk.source_code
             if chunk.classes is not None:
                 classes[rows] = chunk.classes
     return X, sources, classes

@@ -84,7 +84,7 @@ def test_a_dataset_holds_the_samples_of_the_file_in_order_with_sources_and_class
     data = opened(written, label=written.label, memory=memory)
     assert data.shape == table.X.shape
     assert data.feature_names == written.features
-    assert [float(name) for name in data.sources] == [0.0, 1.0, 2.0]
+    assert [float(name) for name in data.source_names] == [0.0, 1.0, 2.0]
     assert [float(name) for name in data.classes] == [0.0, 1.0, 2.0]
     assert data.n_sources == 3
     for n_nodes in (None, 1, 3):
@@ -148,7 +148,7 @@ def test_sources_are_numbered_over_all_files_even_where_a_file_has_few_of_them(m
     for name, rows in {"a": "1,z\n2,z\n", "b": "3,m\n", "c": "4,a\n5,z\n"}.items():
         (tmp_path / f"{name}.csv").write_text("x,lab\n" + rows)
     data = open_data(tmp_path, source="lab", label="lab", memory=memory)
-    assert data.sources.tolist() == data.classes.tolist() == ["a", "m", "z"]
+    assert data.source_names.tolist() == data.classes.tolist() == ["a", "m", "z"]
     X, sources, classes = contents(data)
     assert_array_equal(X[:, 0], [1, 2, 3, 4, 5])
     assert_array_equal(sources, [2, 2, 1, 0, 2])
@@ -159,7 +159,7 @@ def test_sources_that_are_whole_numbers_are_in_the_order_of_numbers_in_every_for
     (tmp_path / "a.csv").write_text("x,lab\n1,10\n2,9\n")
     pq.write_table(pa.table({"x": [3.0], "lab": [100]}), tmp_path / "b.parquet")
     data = open_data(tmp_path, source="lab", memory=memory)
-    assert data.sources.tolist() == [9, 10, 100]
+    assert data.source_names.tolist() == [9, 10, 100]
     assert_array_equal(contents(data)[1], [1, 0, 2])
 
 
@@ -167,7 +167,7 @@ def test_each_file_may_be_a_source(memory, tmp_path):
     for name, rows in (("part-10", "1\n2\n"), ("part-9", "3\n"), ("part-2", "4\n5\n")):
         (tmp_path / f"{name}.csv").write_text("x\n" + rows)
     data = open_data(tmp_path, source="@file", memory=memory)
-    assert data.sources.tolist() == ["part-10.csv", "part-2.csv", "part-9.csv"]
+    assert data.source_names.tolist() == ["part-10.csv", "part-2.csv", "part-9.csv"]
     X, sources, _ = contents(data)
     assert_array_equal(X[:, 0], [4, 5, 3, 1, 2])
     assert_array_equal(sources, [1, 1, 2, 0, 0])
@@ -178,7 +178,7 @@ def test_files_of_one_name_in_two_folders_are_two_sources(memory, tmp_path):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "part.csv").write_text("x\n1\n2\n")
     data = open_data(tmp_path, source="@file", memory=memory)
-    assert data.sources.tolist() == [f"{tmp_path}/a/part.csv", f"{tmp_path}/b/part.csv"]
+    assert data.source_names.tolist() == [f"{tmp_path}/a/part.csv", f"{tmp_path}/b/part.csv"]
     assert_array_equal(contents(data)[1], [0, 0, 1, 1])
 
 
@@ -188,7 +188,7 @@ def test_the_folders_of_parquet_files_may_be_sources_and_features(memory, tmp_pa
         folder.mkdir(parents=True)
         pq.write_table(pa.table({"x": [x, x + 0.5]}), folder / "part.parquet")
     data = open_data(tmp_path, source="lab", memory=memory)
-    assert data.sources.tolist() == ["a", "b"]
+    assert data.source_names.tolist() == ["a", "b"]
     assert data.feature_names == ["x", "year"]
     X, sources, _ = contents(data)
     assert_array_equal(X, [[2, 2020], [2.5, 2020], [3, 2020], [3.5, 2020], [1, 2021], [1.5, 2021]])

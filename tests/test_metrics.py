@@ -56,7 +56,7 @@ def test_what_is_left_over_counts_as_wrong():
 
 
 def test_the_matched_count_is_maximised():
-    """Errata 20 (docs/paper.md): the authors' cost 1 / (1 + frequency) picks the other matching, of 48 samples."""
+    """docs/paper.md, point 20: the authors' cost 1 / (1 + frequency) picks the other matching, of 48 samples."""
     counts = np.array([[50, 24], [24, 0]])
     cost = 1 / (1 + counts / counts.sum())
     assert cost[0, 1] + cost[1, 0] < cost[0, 0] + cost[1, 1]

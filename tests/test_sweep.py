@@ -297,9 +297,9 @@ def test_a_node_without_samples_says_nothing_and_has_no_share(rng):
 
 def test_a_sweep_forgets_what_a_solver_kept(rng):
     Xt, W = data(rng)
-    node = Node("one", block=Block(Xt), memory="of another W")
+    node = Node("one", block=Block(Xt), scratch="of another W")
     node, _ = sweep(node, W, sigma2=SIGMA2, prior=PRIORS["none"], gather=False)
-    assert node.memory is None
+    assert node.scratch is None
 
 
 def test_data_and_W_are_not_modified(rng):

@@ -6,7 +6,7 @@ W and the noise levels are found by their evidence: the memberships are integrat
 the face of the simplex that each sample's peak lies on (model/evidence.py). Three steps alternate:
 
     H       at the nodes, each sample alone: the peak, and the covariance about it          sweep.py, kernels/
-    W       one small problem, (P) of the errata                                            solvers/
+    W       one small problem, (P) of docs/paper.md                                            solvers/
     sigma   a mean square for each source                                                   model/noise.py
 
 until W stays where it is. With faces fixed, none of them raises the objective J. With ``inference="map"`` memberships

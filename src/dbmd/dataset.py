@@ -43,7 +43,7 @@ class Dataset:
         Number of samples and of features.
     dtype : dtype
         Type to compute with.
-    sources : array of shape (n_sources,), optional
+    source_names : array of shape (n_sources,), optional
         Names of the sources; without it there is one, and it has no name.
     make_nodes : callable
         ``make_nodes(n_nodes)`` returns the samples as nodes; n_nodes may be None.
@@ -69,7 +69,7 @@ class Dataset:
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
-    sources: NDArray[Any] | None
+    source_names: NDArray[Any] | None
     make_nodes: Callable[[int | None], list[Node]]
     memory: int | None = None
     feature_names: Sequence[str] | None = None
@@ -84,12 +84,12 @@ class Dataset:
     @property
     def n_sources(self) -> int:
         """Number of sources."""
-        return 1 if self.sources is None else len(self.sources)
+        return 1 if self.source_names is None else len(self.source_names)
 
     @property
-    def source_names(self) -> NDArray[Any]:
-        """Names of the sources, shape (n_sources,); one without a name is called 0."""
-        return np.array([0]) if self.sources is None else self.sources
+    def model_sources(self) -> NDArray[Any]:
+        """The ``sources_`` of a model of these data, shape (n_sources,): a source without a name is called 0."""
+        return np.array([0]) if self.source_names is None else self.source_names
 
     def keeps_rows(self, r: int) -> bool:
         """Say whether there is room to keep r memberships for each sample."""
@@ -154,7 +154,10 @@ class OnParts:
 
 
 def in_memory(
-    Xt: Any, sources: NDArray[Any] | None = None, codes: NDArray[np.intp] | int = 0, feature_names: Any = None
+    Xt: Any,
+    source_names: NDArray[Any] | None = None,
+    source_codes: NDArray[np.intp] | int = 0,
+    feature_names: Any = None,
 ) -> Dataset:
     """Return arrays as a dataset.
 
@@ -162,9 +165,9 @@ def in_memory(
     ----------
     Xt : array or CSR array of shape (n, m)
         The samples.
-    sources : array of shape (n_sources,), optional
+    source_names : array of shape (n_sources,), optional
         Names of the sources.
-    codes : array of int of shape (n,), or an int
+    source_codes : array of int of shape (n,), or an int
         The number of the source of each sample, or of all.
     feature_names : array of str of shape (m,), optional
         Names of the features.
@@ -174,8 +177,8 @@ def in_memory(
     return Dataset(
         Xt.shape,
         dtype,
-        sources,
-        lambda n_nodes: partition(Xt, codes, n_nodes or available_threads(), dtype),
+        source_names,
+        lambda n_nodes: partition(Xt, source_codes, n_nodes or available_threads(), dtype),
         feature_names=feature_names,
     )
 
@@ -314,7 +317,7 @@ def _open_files(
     data = Dataset(
         shape=(n, len(recipe.feature_names)),
         dtype=dtype,
-        sources=recipe.sources,
+        source_names=recipe.source_names,
         make_nodes=partial(cut, readers, recipe, dtype, found.rows, n_cores, on_rows),
         memory=memory if engine == "local" else None,
         feature_names=recipe.feature_names,
@@ -358,7 +361,7 @@ def _kept(data: Dataset, stored: np.dtype[Any]) -> Dataset:
     with Engine(nodes) as engine:
         engine.ask(kept.take)
     Xt = kept.joined()
-    codes = kept.sources if data.n_sources > 1 else 0
+    codes = kept.source_codes if data.n_sources > 1 else 0
     usual = max(len(nodes), available_threads())
     return replace(
         data,
@@ -405,7 +408,7 @@ def _placed(
     return Dataset(
         shape=numbering.shape,
         dtype=numbering.dtype,
-        sources=numbering.sources,
+        source_names=numbering.source_names,
         make_nodes=lambda n_nodes: placed,
         feature_names=stock.columns,
         classes=numbering.classes,

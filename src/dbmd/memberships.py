@@ -43,12 +43,12 @@ def project(
     array of shape (rows, r)
         Their memberships.
     """
-    taken = block.without(origin_of(W, block.dtype))
-    h_step = HStep.at(W, prior, sigma2, block.dtype, taken)
+    shift = block.shift_for(origin_of(W, block.dtype))
+    h_step = HStep.at(W, prior, sigma2, block.dtype, shift)
 
     def solve(window: Window) -> tuple[Window, NDArray[Any]]:
         Ht = np.empty((window.Xt.shape[0], W.shape[1]), block.dtype)
-        for chunk in window._replace(first=0).chunks(block.dtype, taken):
+        for chunk in window._replace(first=0).chunks(block.dtype, shift):
             Ht[chunk.rows] = h_step.memberships(chunk)
         return window, Ht
 
@@ -70,7 +70,7 @@ def _pieces(window: Window) -> Iterator[Window]:
         yield Window(
             window.first + i,
             consecutive_rows(window.Xt, i, j),
-            window.sources if isinstance(window.sources, int) else window.sources[i:j],
+            window.source_codes if isinstance(window.source_codes, int) else window.source_codes[i:j],
             None if window.classes is None else window.classes[i:j],
             {name: column.slice(i, j - i) for name, column in window.extra.items()},
         )

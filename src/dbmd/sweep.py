@@ -59,20 +59,20 @@ class HStep:
         prior: Float,
         sigma2: Float,
         dtype: np.dtype[Any],
-        taken: Float | None = None,
+        shift: Float | None = None,
         evidence: Evidence | None = None,
         kernel: str = "cpu",
     ) -> HStep:
         """Prepare the H-step at W for samples of a type, less what was taken off them, shape (m,)."""
         c = W.mean(axis=1)
-        taken = np.zeros_like(c) if taken is None else taken
-        common, own = np.sum((c - taken) ** 2), np.sum((W - c[:, None]) ** 2) / W.shape[1]
+        shift = np.zeros_like(c) if shift is None else shift
+        common, own = np.sum((c - shift) ** 2), np.sum((W - c[:, None]) ** 2) / W.shape[1]
         # With a prior, where the H-step stops depends on Q: then it must be the same for dense and sparse samples.
-        c = taken if common <= own and not prior.any() else c
+        c = shift if common <= own and not prior.any() else c
         W_centred = W - c[:, None]
         return cls(
             np.ascontiguousarray(W_centred, dtype),
-            None if c is taken else ((c - taken) @ W_centred).astype(dtype),
+            None if c is shift else ((c - shift) @ W_centred).astype(dtype),
             W_centred.T @ W_centred,
             prior,
             sigma2,
@@ -91,7 +91,7 @@ class HStep:
                     f"A sample is too large for {Bt.dtype}: its products with the components leave the range of the "
                     "type. Take the data in the units that the model was fitted in."
                 )
-        a = self.sigma2[chunk.source] * self.prior
+        a = self.sigma2[chunk.source_code] * self.prior
         return self.kernel.solve_h(self.Q, Bt, a, Ht0)
 
     def cost(self, Ht: NDArray[Any], weights: Float | None) -> float:
@@ -192,14 +192,14 @@ def sweep(
     norms = node.norms if node.origin is not None and np.array_equal(node.origin, origin) else None
     warm = warm and node.Ht is not None
     Ht = _room(node, W) if node.Ht is None else node.Ht
-    taken = np.zeros_like(origin) if near_zero and node.block.is_in_a_row else node.block.without(origin)
-    h_step = HStep.at(W, prior, sigma2, node.block.dtype, taken, evidence)
-    stats = _pass(node, h_step, origin, taken, Ht, warm=warm, norms=norms is None)
+    shift = np.zeros_like(origin) if near_zero and node.block.is_in_a_row else node.block.shift_for(origin)
+    h_step = HStep.at(W, prior, sigma2, node.block.dtype, shift, evidence)
+    stats = _pass(node, h_step, origin, shift, Ht, warm=warm, norms=norms is None)
     if norms is None:
         norms = {c: s.sq_norm for c, s in stats.items()}
     else:
         stats = PerSource({c: replace(s, sq_norm=norms[c]) for c, s in stats.items()})
-    node = replace(node, Ht=Ht, norms=norms, origin=origin, stats=None, quadratic=None, memory=None)
+    node = replace(node, Ht=Ht, norms=norms, origin=origin, stats=None, quadratic=None, scratch=None)
     if gather:
         return node, stats
     share = Quadratic.of(stats, sigma2, origin) if stats else Quadratic.zero(*W.shape)
@@ -238,13 +238,13 @@ def survey(
     """Node: find the memberships from nothing but W and sigma, and send statistics and what they look like."""
     profile = Profile.zero(len(sigma2), W.shape[1], n_classes)
     Ht = _room(node, W)
-    taken = node.block.without(origin)
-    h_step = HStep.at(W, prior, sigma2, node.block.dtype, taken, evidence)
+    shift = node.block.shift_for(origin)
+    h_step = HStep.at(W, prior, sigma2, node.block.dtype, shift, evidence)
 
     def count(chunk: Chunk, h: NDArray[Any]) -> None:
-        profile.count(h, chunk.source, chunk.classes)
+        profile.count(h, chunk.source_code, chunk.classes)
 
-    stats = _pass(node, h_step, origin, taken, Ht, warm=False, norms=True, on_chunk=count)
+    stats = _pass(node, h_step, origin, shift, Ht, warm=False, norms=True, on_chunk=count)
     return replace(node, Ht=Ht), Survey(stats, profile)
 
 
@@ -257,7 +257,7 @@ def _pass(
     node: Node,
     h_step: HStep,
     origin: Float,
-    taken: Float,
+    shift: Float,
     Ht: NDArray[Any] | None,
     *,
     warm: bool,
@@ -266,21 +266,21 @@ def _pass(
 ) -> PerSource[Statistics]:
     """Return the statistics of all samples; ``Ht`` is where their memberships may start from, and are put.
 
-    ``taken`` is what of the origin is taken off the samples, and the rest off the sums.
+    ``shift`` is what of the origin is taken off the samples, and the rest off the sums.
     """
     stats: PerSource[Statistics] = PerSource()
     covariances: dict[int, Any] = {}
-    for chunk in node.block.chunks(taken if taken.any() else None):
+    for chunk in node.block.chunks(shift if shift.any() else None):
         h = h_step.memberships(chunk, Ht[chunk.rows] if warm and Ht is not None else None)
         if Ht is not None:
             Ht[chunk.rows] = h
         weights = None if node.weights is None else node.weights[chunk.rows]
-        found = statistics(chunk.Xt, h, origin - taken, h_step.cost(h, weights), norms=norms, weights=weights)
-        stats += PerSource({chunk.source: found})
+        found = statistics(chunk.Xt, h, origin - shift, h_step.cost(h, weights), norms=norms, weights=weights)
+        stats += PerSource({chunk.source_code: found})
         if h_step.evidence is not None:
-            if chunk.source not in covariances:
-                covariances[chunk.source] = h_step.covariance(chunk.source)
-            covariances[chunk.source].add(h, weights, node.block.first_row + chunk.numbers)
+            if chunk.source_code not in covariances:
+                covariances[chunk.source_code] = h_step.covariance(chunk.source_code)
+            covariances[chunk.source_code].add(h, weights, node.block.first_row + chunk.numbers)
         on_chunk(chunk, h)
     for source, covariance in covariances.items():
         stats[source] = stats[source].with_covariance(*covariance.total())
@@ -324,9 +324,9 @@ def origin_of(W: Float, dtype: np.dtype[Any]) -> Float:
 
 def memberships(node: Node, W: Float, *, sigma2: Float, prior: Float, out: NDArray[Any]) -> tuple[Node, int]:
     """Node: write the memberships of its samples to their rows of ``out``, shape (n, r), in this process."""
-    taken = node.block.without(origin_of(W, node.block.dtype))
-    h_step = HStep.at(W, prior, sigma2, node.block.dtype, taken)
+    shift = node.block.shift_for(origin_of(W, node.block.dtype))
+    h_step = HStep.at(W, prior, sigma2, node.block.dtype, shift)
     own = out[node.block.first_row :]
-    for chunk in node.block.chunks(taken):
+    for chunk in node.block.chunks(shift):
         own[chunk.rows] = h_step.memberships(chunk)
     return node, 0

@@ -110,12 +110,12 @@ class Backed(Samples):
     ----------
     X : h5py.Dataset or backed sparse matrix of shape (n, m)
         The matrix.
-    sources : array of int of shape (n,), or an int
+    source_codes : array of int of shape (n,), or an int
         The source of each row, or of all.
     """
 
     X: Any
-    sources: NDArray[np.intp] | int
+    source_codes: NDArray[np.intp] | int
     first_row: int = 0
 
     @property
@@ -146,7 +146,7 @@ class Backed(Samples):
             entry = not_finite(rows) if rows.dtype.kind == "f" else None
             if entry is not None:
                 raise DataError(f"Row {i + entry.row} of adata holds {entry.value}. Only finite numbers can be fitted.")
-            yield Window(i, rows, self.sources if isinstance(self.sources, int) else self.sources[i:j])
+            yield Window(i, rows, self.source_codes if isinstance(self.source_codes, int) else self.source_codes[i:j])
 
 
 def _backed(X: Any, batches: NDArray[Any] | None) -> Dataset:

@@ -70,7 +70,7 @@ def test_chunks_cover_every_row_once_and_have_one_source_each(storage, sources, 
         rows = numbers_of(chunk.rows)
         assert 1 <= len(rows) <= chunk_rows
         assert_array_equal(dense(chunk.Xt), Xt[rows])
-        assert_array_equal(expected[rows], chunk.source)
+        assert_array_equal(expected[rows], chunk.source_code)
     assert_array_equal(np.sort(np.concatenate([numbers_of(chunk.rows) for chunk in chunks])), np.arange(N))
 
 
@@ -109,7 +109,7 @@ def test_chunks_come_the_same_way_in_every_pass(chunk_rows, rng):
     held = Block(numbers(rng), SOURCES["at random"])
     for first, second in zip(held.chunks(), held.chunks(), strict=True):
         assert_array_equal(first.numbers, second.numbers)
-        assert first.source == second.source
+        assert first.source_code == second.source_code
         assert_array_equal(first.Xt, second.Xt)
 
 
@@ -126,7 +126,7 @@ def test_a_block_without_samples_has_no_chunks(storage, sources, rng, tmp_path):
 def test_a_block_of_one_sample_has_one_chunk(storage, sources, rng, tmp_path):
     Xt = numbers(rng, 1)
     (chunk,) = Block(STORAGE[storage](Xt, tmp_path), sources).chunks()
-    assert chunk.source == 5
+    assert chunk.source_code == 5
     assert_array_equal(dense(chunk.Xt), Xt)
 
 
@@ -169,11 +169,11 @@ def test_other_types_stay_as_they_are_and_chunks_are_of_the_least_type_that_hold
     held = Block(Xt, SOURCES[sources])
     assert held.Xt is Xt
     assert held.dtype == NARROW[stored]
-    for taken in (None, np.arange(M) / 2.0):
-        for chunk in held.chunks(taken):
+    for shift in (None, np.arange(M) / 2.0):
+        for chunk in held.chunks(shift):
             assert chunk.Xt.dtype == NARROW[stored]
             assert chunk.Xt.dtype.isnative
-            assert_array_equal(chunk.Xt, Xt[chunk.rows].astype(float) - (0.0 if taken is None else taken))
+            assert_array_equal(chunk.Xt, Xt[chunk.rows].astype(float) - (0.0 if shift is None else shift))
 
 
 @pytest.mark.parametrize("stored", ["bool", "int8", "int32", "float32"])
@@ -191,7 +191,7 @@ def test_the_type_to_compute_with_may_be_asked_for(storage, dtype, rng, tmp_path
     Xt = numbers(rng).astype(np.float32)
     held = Block(STORAGE[storage](Xt, tmp_path), 0, as_type=np.dtype(dtype))
     assert held.dtype == dtype
-    for chunk in held.chunks(held.without(np.ones(M))):
+    for chunk in held.chunks(held.shift_for(np.ones(M))):
         assert chunk.Xt.dtype == dtype
 
 
@@ -199,10 +199,10 @@ def test_the_type_to_compute_with_may_be_asked_for(storage, dtype, rng, tmp_path
 def test_what_is_taken_off_is_the_origin_or_nothing(storage, chunk_rows, rng, tmp_path):
     Xt, origin = numbers(rng), rng.normal(size=M)
     held = Block(STORAGE[storage](Xt, tmp_path), SOURCES["at random"])
-    taken = held.without(origin)
-    assert_array_equal(taken, np.zeros(M) if "CSR" in storage else origin)
-    for chunk in held.chunks(taken):
-        assert_array_equal(dense(chunk.Xt), Xt[chunk.rows] - taken)
+    shift = held.shift_for(origin)
+    assert_array_equal(shift, np.zeros(M) if "CSR" in storage else origin)
+    for chunk in held.chunks(shift):
+        assert_array_equal(dense(chunk.Xt), Xt[chunk.rows] - shift)
 
 
 @pytest.mark.parametrize("storage", ["C", "memory map"])
@@ -221,11 +221,11 @@ def test_chunks_of_consecutive_sparse_rows_are_views(storage, chunk_rows, rng, t
             assert np.shares_memory(chunk.Xt.indices, Xt.indices)
 
 
-@pytest.mark.parametrize("taken", [None, np.ones(M)], ids=["as they are", "less a vector"])
+@pytest.mark.parametrize("shift", [None, np.ones(M)], ids=["as they are", "less a vector"])
 @pytest.mark.parametrize(("storage", "order"), [("C", "C"), ("memory map", "C"), ("F", "F")])
-def test_dense_chunks_keep_the_order_of_the_array(storage, order, taken, rng, tmp_path):
+def test_dense_chunks_keep_the_order_of_the_array(storage, order, shift, rng, tmp_path):
     """BLAS takes either, as long as one of the two strides is that of an entry."""
-    (chunk,) = Block(STORAGE[storage](numbers(rng), tmp_path), 0).chunks(taken)
+    (chunk,) = Block(STORAGE[storage](numbers(rng), tmp_path), 0).chunks(shift)
     assert chunk.Xt.strides[0 if order == "F" else 1] == chunk.Xt.itemsize
 
 

@@ -74,11 +74,11 @@ def test_parts_of_any_cut_give_the_same_samples_sources_and_classes(make, data):
             rows = block.first_row + chunk.numbers
             n += len(rows)
             assert_array_equal(dense(chunk.Xt), Xt[rows])
-            assert {str(numbering.sources[chunk.source])} == {str(sources[row]) for row in rows}
+            assert {str(numbering.source_names[chunk.source_code])} == {str(sources[row]) for row in rows}
             if has_classes:
                 assert_array_equal(numbering.classes[chunk.classes], np.array(classes)[rows])
     assert n == len(Xt)
-    assert list(numbering.sources) == sorted(numbering.sources)
+    assert list(numbering.source_names) == sorted(numbering.source_names)
 
 
 @given(parted())
@@ -170,7 +170,7 @@ def shape_of(node):
 
 @continues
 def remember(node, what):
-    return Node(node.name, node.block, memory=what), 0
+    return Node(node.name, node.block, scratch=what), 0
 
 
 def test_functions_on_blocks_see_blocks_and_leave_parts():
@@ -181,7 +181,7 @@ def test_functions_on_blocks_see_blocks_and_leave_parts():
     assert shape == (2, 3)
     changed, _ = OnBlocks(remember, numbering)(node, "it")
     assert changed.block is node.block
-    assert changed.memory == "it"
+    assert changed.scratch == "it"
     assert does_continue(OnBlocks(remember, numbering))
     assert not does_continue(OnBlocks(shape_of, numbering))
 

@@ -40,7 +40,7 @@ def test_samples_keep_their_source(n_nodes, rng):
         first = node.block.first_row
         for chunk in node.block.chunks():
             rows = first + np.arange(node.block.shape[0])[chunk.rows]
-            assert_array_equal(sources[rows], chunk.source)
+            assert_array_equal(sources[rows], chunk.source_code)
             assert_array_equal(Xt[rows], chunk.Xt)
 
 

@@ -124,23 +124,25 @@ def test_without_source_and_label_there_is_one_source_and_no_class():
     found = window(Recipe(("x", "y")), X, {}, first=7)
     assert found.first == 7
     assert found.Xt is X
-    assert found.sources == 0
+    assert found.source_codes == 0
     assert found.classes is None
 
 
 def test_sources_and_classes_are_numbered_by_their_place_among_all_names():
-    recipe = Recipe(("x",), source="lab", label="kind", sources=np.array(["a", "b", "c"]), classes=np.array([3, 5, 8]))
+    recipe = Recipe(
+        ("x",), source="lab", label="kind", source_names=np.array(["a", "b", "c"]), classes=np.array([3, 5, 8])
+    )
     assert recipe.others == ("lab", "kind")
     found = window(recipe, np.ones((3, 1)), {"lab": ["c", "a", "c"], "kind": ["8", "3", "5"]})
-    assert_array_equal(found.sources, [2, 0, 2])
+    assert_array_equal(found.source_codes, [2, 0, 2])
     assert_array_equal(found.classes, [2, 0, 1])
 
 
 def test_a_file_may_be_a_source():
     files = {"data.csv": "data.csv", "more.csv": "more.csv", "a.csv": "a.csv"}
-    recipe = Recipe(("x",), source=EACH_FILE, files=files, sources=np.array(sorted(files)))
+    recipe = Recipe(("x",), source=EACH_FILE, files=files, source_names=np.array(sorted(files)))
     assert recipe.others == ()
-    assert window(recipe, np.ones((3, 1)), {}).sources == 1
+    assert window(recipe, np.ones((3, 1)), {}).source_codes == 1
 
 
 def test_one_column_may_be_source_and_label_and_is_read_once():

@@ -22,7 +22,7 @@ def streamed(variant, folder, data, dtype=np.float64):
     written = [PLAIN[variant].write(part, folder, f"part{i}") for i, part in enumerate((data.rows(0, 97 * 4), data))]
     one, two = (open_reader(*locate(w.path)) for w in written)
     sources = np.array([0, 1, 2])
-    recipe = Recipe(tuple(written[0].features), source=written[0].source, sources=sources)
+    recipe = Recipe(tuple(written[0].features), source=written[0].source, source_names=sources)
     shards = [Shard(one), Shard(two, 0, 97 * 2), Shard(two, 97 * 2, N)]
     if one.cuts is not None and len(one.cuts) == 1:
         shards = [Shard(one), Shard(two)]
@@ -37,7 +37,7 @@ def test_chunks_cover_the_rows_of_all_shards_once(variant, tmp_path, rng):
     X, sources = np.full(stream.shape, np.nan), np.full(stream.shape[0], -1)
     for chunk in stream.chunks():
         assert (sources[chunk.numbers] == -1).all()
-        X[chunk.numbers], sources[chunk.numbers] = dense(chunk.Xt), chunk.source
+        X[chunk.numbers], sources[chunk.numbers] = dense(chunk.Xt), chunk.source_code
     assert_array_equal(X, np.concatenate([data.X[: 97 * 4], data.X]))
     assert_array_equal(sources, np.concatenate([data.sources[: 97 * 4], data.sources]))
 
@@ -55,10 +55,10 @@ def test_windows_follow_each_other(variant, tmp_path, rng):
 def test_what_is_taken_off_is_the_origin_or_nothing(variant, tmp_path, rng):
     stream = streamed(variant, tmp_path, table(rng, N))
     origin = np.arange(5.0)
-    taken = stream.without(origin)
-    assert_array_equal(taken, np.zeros(5) if PLAIN[variant].sparse else origin)
-    for plain, moved in zip(stream.chunks(), stream.chunks(taken), strict=True):
-        assert_array_equal(dense(moved.Xt), dense(plain.Xt) - taken)
+    shift = stream.shift_for(origin)
+    assert_array_equal(shift, np.zeros(5) if PLAIN[variant].sparse else origin)
+    for plain, moved in zip(stream.chunks(), stream.chunks(shift), strict=True):
+        assert_array_equal(dense(moved.Xt), dense(plain.Xt) - shift)
         assert_array_equal(moved.numbers, plain.numbers)
 
 

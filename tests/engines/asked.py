@@ -27,8 +27,8 @@ def sleep(node, seconds):
 
 @continues
 def count(node):
-    asked = (node.memory or 0) + 1
-    return replace(node, memory=asked), asked
+    asked = (node.scratch or 0) + 1
+    return replace(node, scratch=asked), asked
 
 
 def weighted(node, array, factor, mapping):
@@ -43,7 +43,7 @@ def change_broadcast_copy(node, array):
 def fail_at_two(node, asked):
     if node.block == 2.0:
         raise ZeroDivisionError("division by nothing")
-    return replace(node, memory=asked), (node.name,)
+    return replace(node, scratch=asked), (node.name,)
 
 
 def fail_everywhere(node):

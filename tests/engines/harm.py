@@ -111,7 +111,7 @@ def interrupt_and_stay(node, driver):
     end = time.monotonic() + 20
     while folders() and time.monotonic() < end:
         time.sleep(0.01)
-    return replace(node, memory="late"), 0
+    return replace(node, scratch="late"), 0
 
 
 def folders():

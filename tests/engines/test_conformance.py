@@ -47,7 +47,7 @@ def make(engine, cluster, monkeypatch):
 
     def make(n_nodes=5, n_threads=3, memory=None):
         monkeypatch.setenv("DBMD_NUM_THREADS", str(n_threads))
-        nodes = [Node(f"node {i}", block=float(i), memory=memory) for i in range(n_nodes)]
+        nodes = [Node(f"node {i}", block=float(i), scratch=memory) for i in range(n_nodes)]
         made.append(load("engines", engine).Engine(nodes))
         return made[-1]
 
@@ -87,7 +87,7 @@ def test_the_nodes_that_were_given_are_not_changed(engine, cluster):
     nodes = [Node("a"), Node("b")]
     with load("engines", engine).Engine(nodes) as running:
         running.ask(count)
-    assert [node.memory for node in nodes] == [None, None]
+    assert [node.scratch for node in nodes] == [None, None]
 
 
 @every_engine

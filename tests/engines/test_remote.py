@@ -30,34 +30,34 @@ def begin(node, number, at):
     """Leave something that follows from the block alone."""
     if node.block not in at:
         return node, [node.block, number]
-    return replace(node, memory=(number + node.block) % PRIME), [node.block, number]
+    return replace(node, scratch=(number + node.block) % PRIME), [node.block, number]
 
 
 @continues
 def go_on(node, number, at):
     """Go on from what was left, by a step whose order matters."""
-    if node.memory is None or node.block not in at:
-        return node, [node.memory]
-    memory = (31 * node.memory + number) % PRIME
-    return replace(node, memory=memory), [memory]
+    if node.scratch is None or node.block not in at:
+        return node, [node.scratch]
+    memory = (31 * node.scratch + number) % PRIME
+    return replace(node, scratch=memory), [memory]
 
 
 @continues
 def look(node, number, at):
-    return node, [node.memory]
+    return node, [node.scratch]
 
 
 def fail(node, number, at):
     if node.block in at:
         raise ArithmeticError(f"{node.block} at {number}")
-    return replace(node, memory=number), []
+    return replace(node, scratch=number), []
 
 
 @continues
 def go_on_or_fail(node, number, at):
     if node.block in at:
         raise ArithmeticError(f"{node.block} at {number}")
-    return replace(node, memory=(node.memory or 0) + number), []
+    return replace(node, scratch=(node.scratch or 0) + number), []
 
 
 class Fake(Remote):

@@ -55,12 +55,12 @@ def test_arrays_that_are_views_are_written_too(path, rng):
 
 def test_a_node_with_a_sparse_block_comes_back(path, rng):
     Xt = sparse.csr_array(rng.normal(size=(9, 4)) * (rng.random((9, 4)) < 0.3))
-    node = Node("a", Block(Xt, rng.integers(0, 2, 9)), memory=("text", np.float32(2.0)))
+    node = Node("a", Block(Xt, rng.integers(0, 2, 9)), scratch=("text", np.float32(2.0)))
     _spill.dump(node, path)
     read = _spill.load(path)
     assert_array_equal(read.block.Xt.toarray(), Xt.toarray())
-    assert_array_equal(read.block.sources, node.block.sources)
-    assert (read.name, read.memory) == (node.name, node.memory)
+    assert_array_equal(read.block.source_codes, node.block.source_codes)
+    assert (read.name, read.scratch) == (node.name, node.scratch)
     assert replace(read, block=None).block is None
 
 

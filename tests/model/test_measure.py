@@ -49,13 +49,13 @@ def test_measured_in_several_calls_or_one_the_distances_are_to_the_nearest_candi
         found = inner.ask(measure, candidates[:stop])
     expected = squared_distances(Xt, candidates.T)
     if keeps:
-        d2 = np.concatenate([node.memory.d2 for node in inner.nodes])
-        near = np.concatenate([node.memory.near for node in inner.nodes])
+        d2 = np.concatenate([node.scratch.d2 for node in inner.nodes])
+        near = np.concatenate([node.scratch.near for node in inner.nodes])
         assert_allclose(d2, expected.min(axis=1), rtol=1e-9, atol=1e-12)
         assert_array_equal(near, expected.argmin(axis=1))
-        assert {node.memory.n_candidates for node in inner.nodes} == {6}
+        assert {node.scratch.n_candidates for node in inner.nodes} == {6}
     else:
-        assert all(node.memory is None for node in inner.nodes)
+        assert all(node.scratch is None for node in inner.nodes)
     for c, summary in found.items():
         assert_allclose(summary.squares, expected.min(axis=1)[labels == c].sum(), rtol=1e-9, atol=1e-12)
         assert summary.n == (labels == c).sum()
@@ -73,4 +73,4 @@ def test_tally_sends_the_precision_that_each_candidate_is_nearest_to(rng, n, n_n
     near = squared_distances(Xt, candidates.T).argmin(axis=1)
     own = np.array([precision[c] for c in labels])
     assert_allclose(found, [own[near == k].sum() for k in range(5)])
-    assert all(node.memory is None for node in inner.nodes)
+    assert all(node.scratch is None for node in inner.nodes)

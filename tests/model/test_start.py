@@ -232,7 +232,7 @@ class Forgetful:
         reply = self.inner.ask(*question)
         self.asked += 1
         if self.asked % self.every == 0:
-            self.inner.nodes = [replace(node, memory=None) for node in self.inner.nodes]
+            self.inner.nodes = [replace(node, scratch=None) for node in self.inner.nodes]
         return reply
 
 
@@ -375,4 +375,4 @@ def test_neither_data_nor_nodes_are_changed(start, rng):
     copy, nodes = Xt.copy(), partition(Xt, 0, 2)
     STARTS[start](Engine(nodes, n_threads=1).ask, 4, seed=0)
     assert_array_equal(Xt, copy)
-    assert all(node.memory is None for node in nodes)
+    assert all(node.scratch is None for node in nodes)

@@ -25,7 +25,7 @@ def test_the_fixed_rho_of_the_paper_reaches_the_same_W(rho, lam, rng):
     assert np.linalg.norm(step.W - expected) <= 1e-6 * np.linalg.norm(expected)
 
 
-def test_a_round_with_fixed_rho_is_that_of_the_errata(rng):
+def test_a_round_with_fixed_rho_is_that_of_the_papers_correction(rng):
     # Nodes of one size, each a source: there the shares of the precision are the weights 1 / sigma_c^2.
     sigma2, rho = np.array([0.5, 1.0, 4.0]), 7.0
     given_problem = w_problem(rng, sizes=[40, 40, 40], sigma2=sigma2, lam=0.1)

@@ -153,7 +153,7 @@ def test_neither_the_start_nor_the_nodes_are_changed(name, lam, rng):
     for node, (A, B) in zip(given_problem.nodes, shares, strict=True):
         assert_array_equal(node.quadratic.A, A)
         assert_array_equal(node.quadratic.B, B)
-        assert node.memory is None
+        assert node.scratch is None
 
 
 class Forgetful(Engine):
@@ -164,7 +164,7 @@ class Forgetful(Engine):
     def ask(self, node_function, *broadcast):
         self.asked += 1
         if self.asked == 3:
-            self.nodes = [replace(node, memory=None) for node in self.nodes]
+            self.nodes = [replace(node, scratch=None) for node in self.nodes]
         return super().ask(node_function, *broadcast)
 
 

@@ -29,7 +29,7 @@ class Chunk(NamedTuple):
     ----------
     Xt : array, CSR array or LowRank of shape (rows, m)
         The samples. ``Xt @ W``, ``Ht.T @ Xt`` and norms are all that is asked of it.
-    source : int
+    source_code : int
         Their source.
     rows : slice or array of int
         Where they stand in the block.
@@ -38,7 +38,7 @@ class Chunk(NamedTuple):
     """
 
     Xt: Any
-    source: int
+    source_code: int
     rows: Rows
     classes: NDArray[np.intp] | None = None
 
@@ -57,7 +57,7 @@ class Window(NamedTuple):
         Where the first of them stands in the block.
     Xt : array or CSR array of shape (rows, m)
         The samples, numbers of any type.
-    sources : array of int of shape (rows,), or an int
+    source_codes : array of int of shape (rows,), or an int
         The source of each, or of all.
     classes : array of int of shape (rows,), optional
         Their known classes.
@@ -67,31 +67,31 @@ class Window(NamedTuple):
 
     first: int
     Xt: Any
-    sources: NDArray[np.intp] | int = 0
+    source_codes: NDArray[np.intp] | int = 0
     classes: NDArray[np.intp] | None = None
     extra: Mapping[str, Any] = MappingProxyType({})
 
-    def chunks(self, dtype: np.dtype[Any], taken: NDArray[np.float64] | None = None) -> Iterator[Chunk]:
+    def chunks(self, dtype: np.dtype[Any], shift: NDArray[np.float64] | None = None) -> Iterator[Chunk]:
         """Yield the samples as numbers of a type, less a vector if given, in cache-sized pieces of one source each.
 
         What a vector was taken off is good until the next piece: it is in the same place. A megabyte that is taken and
         given back for each piece costs more than the difference, where malloc is told to be thrifty (Dask's workers).
         """
         size = chunk_rows(self.Xt, dtype)
-        vector = None if taken is None else taken.astype(dtype)
+        vector = None if shift is None else shift.astype(dtype)
         room = None
         if vector is not None and not sparse.issparse(self.Xt) and not isinstance(self.Xt, LowRank):
             # In the order of the array: columns from a file come one after the other, and BLAS takes either.
             by_columns = self.Xt.strides[0] < self.Xt.strides[1]
             room = np.empty((min(size, len(self.Xt)), len(vector)), dtype, order="F" if by_columns else "C")
-        for rows, source in _runs(self.sources, self.Xt.shape[0]):
+        for rows, source_code in _runs(self.source_codes, self.Xt.shape[0]):
             length = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
             for i in range(0, length, size):
                 j = min(i + size, length)
                 part = slice(rows.start + i, rows.start + j) if isinstance(rows, slice) else rows[i:j]
                 yield Chunk(
                     _prepared(self.Xt, part, dtype, vector, room),
-                    source,
+                    source_code,
                     slice(part.start + self.first, part.stop + self.first)
                     if isinstance(part, slice)
                     else part + self.first,
@@ -126,12 +126,12 @@ class Samples(ABC):
     def windows(self) -> Iterator[Window]:
         """Yield the samples in order, as they are stored."""
 
-    def chunks(self, taken: NDArray[np.float64] | None = None) -> Iterator[Chunk]:
+    def chunks(self, shift: NDArray[np.float64] | None = None) -> Iterator[Chunk]:
         """Yield the samples, less a vector if one is given, in cache-sized pieces of one source each."""
         for window in self.windows():
-            yield from window.chunks(self.dtype, taken)
+            yield from window.chunks(self.dtype, shift)
 
-    def without(self, origin: NDArray[np.float64]) -> NDArray[np.float64]:
+    def shift_for(self, origin: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what :meth:`chunks` can take off the samples: the origin if they are dense, nothing if sparse."""
         return np.zeros_like(origin) if self.is_sparse else origin
 
@@ -144,7 +144,7 @@ class Block(Samples):
     ----------
     Xt : array, CSR array or LowRank of shape (n_i, m)
         The samples. Narrow types stay as they are; chunks are converted one by one.
-    sources : array of int of shape (n_i,), or an int
+    source_codes : array of int of shape (n_i,), or an int
         The source of each sample, or of all.
     first_row : int
         Number of the first sample in the whole data: what random choices are keyed by.
@@ -155,7 +155,7 @@ class Block(Samples):
     """
 
     Xt: Any
-    sources: NDArray[np.intp] | int = 0
+    source_codes: NDArray[np.intp] | int = 0
     first_row: int = 0
     as_type: np.dtype[Any] | None = None
     classes: NDArray[np.intp] | None = None
@@ -178,23 +178,23 @@ class Block(Samples):
     @property
     def is_in_a_row(self) -> bool:
         """Whether chunks are consecutive samples in memory, which need not be gathered."""
-        return isinstance(self.sources, int) and not self.is_sparse
+        return isinstance(self.source_codes, int) and not self.is_sparse
 
     def windows(self) -> Iterator[Window]:
         """Yield the samples as they are stored: all at once, or where sources alternate, a piece of bounded size."""
         n = self.shape[0]
-        if isinstance(self.sources, int):
-            yield Window(0, self.Xt, self.sources, self.classes)
+        if isinstance(self.source_codes, int):
+            yield Window(0, self.Xt, self.source_codes, self.classes)
             return
         # Gathering the rows of a source from all over the block would jump about in a file behind a memory map.
         size = chunk_rows(self.Xt, self.dtype)
-        n_sources = int(self.sources.max()) + 1 if n else 1
+        n_sources = int(self.source_codes.max()) + 1 if n else 1
         most = int(WINDOW_BYTES / max(_bytes_per_row(self.Xt, self.dtype), 1.0))
         step = max(size, min(size * n_sources, most))
         for i in range(0, n, step):
             j = min(i + step, n)
             classes = None if self.classes is None else self.classes[i:j]
-            yield Window(i, consecutive_rows(self.Xt, i, j), self.sources[i:j], classes)
+            yield Window(i, consecutive_rows(self.Xt, i, j), self.source_codes[i:j], classes)
 
 
 def float_type(dtype: DTypeLike) -> np.dtype[Any]:
@@ -214,38 +214,38 @@ def _bytes_per_row(Xt: Any, dtype: np.dtype[Any]) -> float:
     return float(Xt.nnz) / max(n, 1) * (dtype.itemsize + 4) if sparse.issparse(Xt) else m * dtype.itemsize
 
 
-def _runs(sources: NDArray[np.intp] | int, n: int) -> Iterator[tuple[Rows, int]]:
+def _runs(source_codes: NDArray[np.intp] | int, n: int) -> Iterator[tuple[Rows, int]]:
     """Yield rows of one source each: runs as they stand, or gathered where sources alternate."""
-    if isinstance(sources, int):
+    if isinstance(source_codes, int):
         if n:
-            yield slice(0, n), sources
+            yield slice(0, n), source_codes
         return
     order = None
-    cuts = np.flatnonzero(np.diff(sources)) + 1
+    cuts = np.flatnonzero(np.diff(source_codes)) + 1
     if len(cuts) * MIN_ROWS > n:
-        order = np.argsort(sources, kind="stable")
-        sources = sources[order]
-        cuts = np.flatnonzero(np.diff(sources)) + 1
+        order = np.argsort(source_codes, kind="stable")
+        source_codes = source_codes[order]
+        cuts = np.flatnonzero(np.diff(source_codes)) + 1
     for i, j in pairwise([0, *cuts.tolist(), n]):
         if j > i:
-            yield slice(i, j) if order is None else order[i:j], int(sources[i])
+            yield slice(i, j) if order is None else order[i:j], int(source_codes[i])
 
 
-def _prepared(Xt: Any, rows: Rows, dtype: np.dtype[Any], taken: NDArray[Any] | None, room: NDArray[Any] | None) -> Any:
+def _prepared(Xt: Any, rows: Rows, dtype: np.dtype[Any], shift: NDArray[Any] | None, room: NDArray[Any] | None) -> Any:
     """Return rows of an array as numbers of a type; those of a dense one less a vector, in the room for it."""
     if sparse.issparse(Xt):
         part = consecutive_rows(Xt, rows.start, rows.stop) if isinstance(rows, slice) else Xt[rows]
         return part if part.dtype == dtype else part.astype(dtype)
     if isinstance(Xt, LowRank):
-        return Xt[rows] if taken is None else Xt[rows] - taken
-    if taken is None or room is None:
+        return Xt[rows] if shift is None else Xt[rows] - shift
+    if shift is None or room is None:
         return np.asarray(Xt[rows], dtype)
     if not isinstance(rows, slice) and Xt.dtype == dtype and room.flags.c_contiguous:
         gathered = np.take(Xt, rows, axis=0, out=room[: len(rows)], mode="clip")  # which needs no buffer of its own
-        gathered -= taken
+        gathered -= shift
         return gathered
     part = Xt[rows]
-    return np.subtract(part, taken, out=room[: len(part)], dtype=dtype)
+    return np.subtract(part, shift, out=room[: len(part)], dtype=dtype)
 
 
 def canonical(Xt: Any) -> Any:

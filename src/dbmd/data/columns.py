@@ -115,7 +115,7 @@ def complete(recipe: Recipe, found: Scan, categories: Mapping[str, Sequence[Any]
     if sources is not None:
         check_n_sources(len(sources), f"{where}: column {recipe.source!r}")
     classes = None if recipe.label is None else sorted_names(names[recipe.label], "labels")
-    return replace(recipe, encoded=encoded, sources=sources, classes=classes)
+    return replace(recipe, encoded=encoded, source_names=sources, classes=classes)
 
 
 def check_n_sources(n: int, what: str) -> None:

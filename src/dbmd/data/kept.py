@@ -47,7 +47,7 @@ class Kept:
 
     Attributes
     ----------
-    sources : array of int of shape (n,)
+    source_codes : array of int of shape (n,)
         The source of each sample.
     classes : array of int of shape (n,), optional
         The class of each sample.
@@ -55,7 +55,7 @@ class Kept:
 
     def __init__(self, shape: tuple[int, int], stored: np.dtype[Any], *, is_sparse: bool, has_classes: bool) -> None:
         self.stored = stored
-        self.sources = np.zeros(shape[0], np.intp)
+        self.source_codes = np.zeros(shape[0], np.intp)
         self.classes = np.zeros(shape[0], np.intp) if has_classes else None
         self._dense = None if is_sparse else np.empty(shape, stored)
         self._sparse: dict[int, Any] = {}
@@ -65,7 +65,7 @@ class Kept:
         for window in node.block.windows():
             first = node.block.first_row + window.first
             rows = slice(first, first + window.Xt.shape[0])
-            self.sources[rows] = window.sources
+            self.source_codes[rows] = window.source_codes
             if self.classes is not None:
                 self.classes[rows] = window.classes
             if self._dense is None:
@@ -109,4 +109,4 @@ class ToKeep(Samples):
         has_classes = self.stream.recipe.classes is not None
         kept = Kept(self.shape, self.stored, is_sparse=self.is_sparse, has_classes=has_classes)
         kept.take(Node("", replace(self.stream, first_row=0)))
-        return Block(kept.joined(), kept.sources, self.first_row, self.dtype, kept.classes)
+        return Block(kept.joined(), kept.source_codes, self.first_row, self.dtype, kept.classes)

@@ -192,14 +192,14 @@ class Numbering:
         Type to compute with.
     rows : dict of int to range
         For each part, the numbers of its samples in the whole data.
-    sources, classes : array, optional
+    source_names, classes : array, optional
         Names of all sources and classes: their numbers are places in it.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     rows: dict[int, range]
-    sources: NDArray[Any] | None
+    source_names: NDArray[Any] | None
     classes: NDArray[Any] | None
 
     @classmethod
@@ -230,7 +230,7 @@ class Numbering:
                 "the same each time must be written down before they are fitted."
             )
         Xt = part.Xt if n else np.zeros((0, self.shape[1]), self.dtype)
-        sources = _numbered(part.sources, self.sources)
+        sources = _numbered(part.sources, self.source_names)
         return Block(
             Xt,
             0 if sources is None else sources,

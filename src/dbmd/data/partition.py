@@ -14,7 +14,7 @@ from dbmd.model.node import Node
 
 def partition(
     Xt: Any,
-    sources: NDArray[np.intp] | int,
+    source_codes: NDArray[np.intp] | int,
     n_nodes: int,
     dtype: np.dtype[Any] | None = None,
     classes: NDArray[np.intp] | None = None,
@@ -25,7 +25,7 @@ def partition(
     ----------
     Xt : array or CSR matrix of shape (n, m)
         The samples.
-    sources : array of int of shape (n,), or an int
+    source_codes : array of int of shape (n,), or an int
         The source of each sample, or of all.
     n_nodes : int
         Number of nodes; no more are made than there are samples.
@@ -45,7 +45,7 @@ def partition(
             name=f"rows {start} to {stop - 1}",
             block=Block(
                 consecutive_rows(Xt, int(start), int(stop)),
-                sources if isinstance(sources, int) else sources[start:stop],
+                source_codes if isinstance(source_codes, int) else source_codes[start:stop],
                 first_row=int(start),
                 as_type=dtype,
                 classes=None if classes is None else classes[start:stop],

@@ -32,7 +32,7 @@ class Recipe:
         Columns with the source and the known class of each sample; source may be "@file".
     files : dict of str to str
         What a file is called as a source, if each is one.
-    sources, classes : array, optional
+    source_names, classes : array, optional
         The names of all sources and classes, in order: their numbers are places in it.
     keep : tuple of str
         Columns to hand through as they are.
@@ -43,7 +43,7 @@ class Recipe:
     source: str | None = None
     label: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
-    sources: NDArray[Any] | None = None
+    source_names: NDArray[Any] | None = None
     classes: NDArray[Any] | None = None
     keep: tuple[str, ...] = ()
 
@@ -76,15 +76,15 @@ class Recipe:
         if self.encoded:
             parts = [self._one_hot(batch, reader, row, name, sparse.issparse(Xt)) for name in self.encoded]
             Xt = sparse.csr_array(sparse.hstack([Xt, *parts])) if sparse.issparse(Xt) else np.hstack([Xt, *parts])
-        sources: NDArray[np.intp] | int = 0
-        if self.source == EACH_FILE and self.sources is not None:
-            sources = int(np.flatnonzero(self.sources == self.files[str(reader.location)])[0])
-        elif self.source is not None and self.sources is not None:
-            sources = numbers(batch.others[self.source], self.sources, reader, row, self.source)
+        source_codes: NDArray[np.intp] | int = 0
+        if self.source == EACH_FILE and self.source_names is not None:
+            source_codes = int(np.flatnonzero(self.source_names == self.files[str(reader.location)])[0])
+        elif self.source is not None and self.source_names is not None:
+            source_codes = numbers(batch.others[self.source], self.source_names, reader, row, self.source)
         classes = None
         if self.label is not None and self.classes is not None:
             classes = numbers(batch.others[self.label], self.classes, reader, row, self.label)
-        return Window(first, Xt, sources, classes, {name: batch.others[name] for name in self.keep})
+        return Window(first, Xt, source_codes, classes, {name: batch.others[name] for name in self.keep})
 
     def _one_hot(self, batch: Batch, reader: Reader, row: int, name: str, as_sparse: bool) -> Any:
         values, codes = distinct(batch.others[name], reader, row, name)

@@ -272,7 +272,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         if self.warm_start and hasattr(self, "components_"):
             config = self._config(init=self.components_)
             W = config.start(m)
-            if W is not None and np.array_equal(data.source_names, self.sources_):
+            if W is not None and np.array_equal(data.model_sources, self.sources_):
                 start = W, self.noise_variance_
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with data.on(config.engine, config.n_nodes, config.n_components) as engine:
@@ -303,7 +303,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
             del self.feature_names_in_
         self.n_steps_, self.n_samples_seen_ = 1, n
         self._keep_excess(None if result.evidence is None else np.array(result.evidence.excess), result.sigma2)
-        self._keep(result, data, data.source_names, order, labels, time.perf_counter() - clock + before)
+        self._keep(result, data, data.model_sources, order, labels, time.perf_counter() - clock + before)
         self._warn_if_unconverged(result, config)
         return self
 
@@ -527,8 +527,8 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         n, m = data.shape
         known = dict(zip(self.sources_.tolist(), self.noise_excess_, strict=True))
         of_all = m / self.effective_features_
-        if data.sources is not None:
-            excess = [known.get(label, of_all) for label in data.sources.tolist()]
+        if data.source_names is not None:
+            excess = [known.get(label, of_all) for label in data.source_names.tolist()]
         else:  # without labels, nothing is known of the source, unless there is only one
             excess = list(known.values()) if len(known) == 1 else [of_all]
         return Evidence.of(excess, n, len(self.components_))
@@ -595,7 +595,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
 
     def _so_far(self, data: Dataset, W: NDArray[Any], sigma2: NDArray[Any]) -> dict[str, Any]:
         """Return the attributes that a model needs to be used."""
-        return {"components_": W.T.astype(data.dtype), "noise_variance_": sigma2, "sources_": data.source_names}
+        return {"components_": W.T.astype(data.dtype), "noise_variance_": sigma2, "sources_": data.model_sources}
 
     def _tell(self, state: State) -> None:
         """Print a line about an iteration, if that is wanted."""
@@ -616,7 +616,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
                 f"The 'n_components' parameter of DBMD must not change between batches: the model has {r}. "
                 f"Got {config.n_components}."
             )
-        sources, numbers = number_among(self.sources_, data.sources)
+        sources, numbers = number_among(self.sources_, data.source_names)
         sigma2 = np.resize(self.noise_variance_, len(sources))
         sigma2[numbers] = self._noise_for(data)
         with self._engine(data) as engine:
@@ -747,13 +747,13 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
 
     def _noise_for(self, data: Dataset) -> NDArray[np.float64]:
         """Return sigma^2 of each source of a dataset, shape (n_sources,): as known, or estimated."""
-        if data.sources is None and len(self.sources_) == 1:
+        if data.source_names is None and len(self.sources_) == 1:
             return self.noise_variance_
         if not isinstance(self.noise, str) or self.noise == "shared":
             return np.full(data.n_sources, self.noise_variance_[0])
         levels = dict(zip(self.sources_.tolist(), self.noise_variance_, strict=True))
         # Without labels, nothing is known of the source.
-        labels = [] if data.sources is None else data.sources.tolist()
+        labels = [] if data.source_names is None else data.source_names.tolist()
         sigma2 = np.array([levels.get(label, np.nan) for label in labels] or [np.nan])
         return self._estimate_noise(data, sigma2) if np.isnan(sigma2).any() else sigma2
 

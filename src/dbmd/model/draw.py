@@ -147,7 +147,7 @@ def moments(node: Node) -> tuple[Node, PerSource[Moments]]:
         with np.errstate(over="ignore", under="ignore"):  # the largest value tells
             total = np.asarray(chunk.Xt.sum(axis=0, dtype=np.float64)).ravel()
             squares = float(squared_norms(chunk.Xt).sum(dtype=np.float64))
-        found += PerSource({chunk.source: Moments(chunk.Xt.shape[0], total, squares, int(values.size), largest)})
+        found += PerSource({chunk.source_code: Moments(chunk.Xt.shape[0], total, squares, int(values.size), largest)})
     return node, found
 
 
@@ -213,10 +213,10 @@ def draw_share(node: Node, *, seed: int, chances: Chances) -> tuple[Node, Share]
     drawn = Share()
     for chunk in node.block.chunks():
         numbers = node.block.first_row + chunk.numbers
-        p = chances.at(chunk.Xt, chunk.source)
+        p = chances.at(chunk.Xt, chunk.source_code)
         own = np.flatnonzero(-np.expm1(-exponentials(seed, numbers)) < p)
         if len(own):
-            drawn += Share(((numbers[own], chunk.source, chunk.Xt[own], 1.0 / p[own]),))
+            drawn += Share(((numbers[own], chunk.source_code, chunk.Xt[own], 1.0 / p[own]),))
     return node, drawn
 
 

@@ -46,7 +46,7 @@ def measure(node: Node, candidates: Float) -> tuple[Node, PerSource[Summary]]:
     candidates : array of shape (k, m)
         Those of the last time, if any, and new ones behind them.
     """
-    block, known = node.block, node.memory
+    block, known = node.block, node.scratch
     if not isinstance(known, Measured):  # nothing, or what the solver of an earlier descent left
         n = block.shape[0] if node.keeps_rows else 0
         known = Measured(np.full(n, np.inf, block.dtype), np.zeros(n, np.int32), 0)
@@ -60,9 +60,9 @@ def measure(node: Node, candidates: Float) -> tuple[Node, PerSource[Summary]]:
             d2 = np.where(closer, d2, known.d2[chunk.rows])
             known.d2[chunk.rows], known.near[chunk.rows] = d2, near
         total = Summary(float(d2.sum(dtype=np.float64)), len(d2), 0.0, np.zeros((0, 0)))
-        found += PerSource({chunk.source: total})
+        found += PerSource({chunk.source_code: total})
     if node.keeps_rows:
-        node = replace(node, memory=replace(known, n_candidates=len(candidates)))
+        node = replace(node, scratch=replace(known, n_candidates=len(candidates)))
     return node, found
 
 
@@ -74,7 +74,7 @@ def draw_by_distance(
     drawn = Draw.nothing(block.shape[1], take)
     for chunk, d2, _ in _measured(node, candidates):
         # A sample stands for its cluster only as well as its noise allows: precision counts twice.
-        weights = d2.astype(np.float64) * precision[chunk.source] ** 2
+        weights = d2.astype(np.float64) * precision[chunk.source_code] ** 2
         with np.errstate(divide="ignore"):
             keys = exponentials(seed, block.first_row + chunk.numbers) / weights
         drawn = drawn.among(chunk.Xt, keys)
@@ -85,13 +85,13 @@ def tally(node: Node, candidates: Float, *, precision: dict[int, float]) -> tupl
     """Node: send how much precision each candidate is nearest to, shape (n_candidates,)."""
     weights = np.zeros(len(candidates))
     for chunk, _, near in _measured(node, candidates):
-        weights += precision[chunk.source] * np.bincount(near, minlength=len(candidates))
-    return replace(node, memory=None), weights
+        weights += precision[chunk.source_code] * np.bincount(near, minlength=len(candidates))
+    return replace(node, scratch=None), weights
 
 
 def _measured(node: Node, candidates: Float) -> Iterator[tuple[Any, NDArray[Any], NDArray[Any]]]:
     """Yield chunks with the squared distance to and the number of the nearest candidate, remembered or found again."""
-    known = node.memory
+    known = node.scratch
     remembered = isinstance(known, Measured) and known.n_candidates == len(candidates)
     for chunk in node.block.chunks():
         if remembered:

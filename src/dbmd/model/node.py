@@ -38,7 +38,7 @@ class Node:
         Of the last sweep, if it did not send them.
     quadratic : Quadratic, optional
         This node's share of the W-problem (P), of the last sweep.
-    memory : object
+    scratch : object
         What a solver or a start keeps between its own rounds.
     """
 
@@ -51,7 +51,7 @@ class Node:
     origin: Float | None = None
     stats: PerSource[Statistics] | None = None
     quadratic: Quadratic | None = None
-    memory: Any = None
+    scratch: Any = None
 
 
 def continues(node_function: F) -> F:

@@ -85,7 +85,7 @@ class Noise:
         return self._pooled(per_source, len(W)) > self._floor_at(W)
 
     def levels(self, per_source: PerSource[Summary], W: Float) -> Float:
-        """Return sigma^2, shape (n_sources,): ||X_c - W H_c||^2 / (m n_c), with the consensus W (errata 3)."""
+        """Return sigma^2, shape (n_sources,): ||X_c - W H_c||^2 / (m n_c) at the common W (docs/paper.md, point 3)."""
         m = len(W)
         if not isinstance(self.kind, str):
             return np.full(self.n_sources, float(self.kind))

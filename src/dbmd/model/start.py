@@ -183,15 +183,15 @@ def refine(ask: Callable[..., Any], W: Float, passes: int) -> Float:
 def nearest(node: Node, W: Float, *, origin: Float | None = None) -> tuple[Node, PerSource[Statistics]]:
     """Node: assign every sample to the nearest column of W, and send the statistics of these hard memberships."""
     origin = np.zeros(len(W)) if origin is None else origin
-    block, taken = node.block, node.block.without(origin)
-    centres = (W.T - taken).astype(block.dtype)
+    block, shift = node.block, node.block.shift_for(origin)
+    centres = (W.T - shift).astype(block.dtype)
     stats: PerSource[Statistics] = PerSource()
-    for chunk in block.chunks(taken):
+    for chunk in block.chunks(shift):
         _, near = distances(chunk.Xt, centres)
         Ht = np.zeros((len(near), len(centres)), block.dtype)
         Ht[np.arange(len(near)), near] = 1
         weights = None if node.weights is None else node.weights[chunk.rows]
-        stats += PerSource({chunk.source: statistics(chunk.Xt, Ht, origin - taken, weights=weights)})
+        stats += PerSource({chunk.source_code: statistics(chunk.Xt, Ht, origin - shift, weights=weights)})
     return node, stats
 
 

@@ -1,4 +1,4 @@
-"""Consensus ADMM over the nodes: Algorithm 2 of the paper, with errata 8 and 14.
+"""Consensus ADMM over the nodes: Algorithm 2 of the paper, corrected by points 8 and 14 of docs/paper.md.
 
 A round: W goes down (m r floats), W_i R_i - U_i comes up (m r floats).
 """
@@ -37,13 +37,13 @@ def local_step(node: Node, W: Float, *, R: Float, problem: Problem, first: bool)
     R_i = R * problem.share(f)
     if not R_i.any():  # no samples, no say
         return node, np.zeros_like(W)
-    if first or node.memory is None:  # a lost dual restarts where it would end
+    if first or node.scratch is None:  # a lost dual restarts where it would end
         U = f.gradient(W)
     else:
-        W_i, U = node.memory
+        W_i, U = node.scratch
         U = U + (W - W_i) * R_i
     W_i = np.linalg.solve(f.A + np.diag(R_i), (f.B + U + W * R_i).T).T
-    return replace(node, memory=(W_i, U)), W_i * R_i - U
+    return replace(node, scratch=(W_i, U)), W_i * R_i - U
 
 
 def solve(

@@ -1,4 +1,4 @@
-"""Accelerated gradient descent (FISTA) over the nodes: Algorithm 1 of the paper, with errata 6 and 7.
+"""Accelerated gradient descent (FISTA) over the nodes: Algorithm 1, corrected by points 6 and 7 of docs/paper.md.
 
 A round: the point Y goes down (m r floats), gradients come up (m r floats).
 """

@@ -1,4 +1,4 @@
-"""CEASE, communication-efficient statistical estimation: Algorithm 3 of the paper, with errata 9.
+"""CEASE, communication-efficient statistical estimation: Algorithm 3, corrected by point 9 of docs/paper.md.
 
 A round: W goes down and gradients come up, then the gradient of the sum goes down and the W_i come up (4 m r floats).
 """
@@ -28,8 +28,8 @@ MAX_GAMMA = 1e12  # at this nothing moves any more
 def gradient(node: Node, W: Float) -> tuple[Node, Float]:
     """Node: note W, and send the gradient of its share, W A_i - B_i, shape (m, r)."""
     assert node.quadratic is not None
-    before = W if node.memory is None else node.memory[0]
-    return replace(node, memory=(W, before)), node.quadratic.gradient(W)
+    before = W if node.scratch is None else node.scratch[0]
+    return replace(node, scratch=(W, before)), node.quadratic.gradient(W)
 
 
 @continues
@@ -43,9 +43,9 @@ def local_solution(node: Node, G: Float, *, gamma: Float, problem: Problem, back
     With ``back`` W is not the one last noted, which went uphill, but the one before.
     """
     assert node.quadratic is not None
-    f, W = node.quadratic, node.memory[back]
+    f, W = node.quadratic, node.scratch[back]
     p = problem.share(f)
-    node = replace(node, memory=(W, W))
+    node = replace(node, scratch=(W, W))
     if p == 0.0:  # no samples, no say
         return node, np.zeros_like(W)
     A = f.A / p + np.diag(gamma)

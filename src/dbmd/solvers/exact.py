@@ -1,7 +1,7 @@
 """The exact W-step: sum the statistics once, solve m small lassos at the centre.
 
 A = sum_c A_c / sigma_c^2 and B = sum_c B_c / sigma_c^2 are sufficient for (P). One sum of m r + r^2 numbers, less
-than a single round of the others takes both ways, and the minimiser is found to rounding (errata 11).
+than a single round of the others takes both ways, and the minimiser is found to rounding (docs/paper.md, point 11).
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Projector:
         What the column of samples is called, for messages.
     source : str, optional
         What the column of sources is called; without it, all samples are of the first source.
-    sources : array of shape (n_sources,)
+    source_names : array of shape (n_sources,)
         The names of the sources.
     """
 
@@ -45,7 +45,7 @@ class Projector:
     prior: Float
     features: str
     source: str | None = None
-    sources: NDArray[Any] = field(default_factory=lambda: np.array([0]))
+    source_names: NDArray[Any] = field(default_factory=lambda: np.array([0]))
 
     def __call__(self, column: Any, source: Any = None) -> Any:
         """Return the memberships of a batch.
@@ -65,11 +65,11 @@ class Projector:
         Xt = self._rows(column)
         block = Block(Xt, 0 if source is None else self._codes(source))
         Ht = np.empty((len(column), self.W.shape[1]))
-        taken = block.without(origin_of(self.W, block.dtype))
-        h_step = HStep.at(self.W, self.prior, self.sigma2, block.dtype, taken)
+        shift = block.shift_for(origin_of(self.W, block.dtype))
+        h_step = HStep.at(self.W, self.prior, self.sigma2, block.dtype, shift)
         # There is a worker for each core already.
         with one_blas_thread():
-            for chunk in block.chunks(taken):
+            for chunk in block.chunks(shift):
                 Ht[chunk.rows] = h_step.memberships(chunk)
         ends = np.arange(len(column) + 1, dtype=np.int32) * Ht.shape[1]
         return pa.ListArray.from_arrays(pa.array(ends), pa.array(Ht.ravel()))
@@ -94,9 +94,9 @@ class Projector:
     def _codes(self, column: Any) -> NDArray[np.intp]:
         """Return the number of the source of each sample, shape (n,)."""
         assert self.source is not None
-        numbers = {name: number for number, name in enumerate(self.sources.tolist())}
+        numbers = {name: number for number, name in enumerate(self.source_names.tolist())}
         values, codes = distinct(column, _Batch("A batch of rows"), 0, self.source)
-        names = as_named(values, self.sources)
+        names = as_named(values, self.source_names)
         unknown = [name for name in names if name not in numbers]
         if unknown:
             known = ", ".join(map(repr, list(numbers)[:5])) + (", ..." if len(numbers) > 5 else "")

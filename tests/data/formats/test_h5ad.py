@@ -70,7 +70,7 @@ def test_an_annotation_is_read_by_slices(tmp_path, monkeypatch):
 def test_a_variable_may_be_a_source(form, tmp_path):
     X = np.array([[1.0, 5.0], [2.0, 0.0], [3.0, 5.0]])
     data = open_data(written(tmp_path, form(X)), source="g1")
-    assert data.sources.tolist() == [0.0, 5.0]
+    assert data.source_names.tolist() == [0.0, 5.0]
     assert data.feature_names == ["g0"]
 
 

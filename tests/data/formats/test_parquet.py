@@ -132,7 +132,7 @@ def test_folders_with_numbers_and_with_text_are_sources_together(tmp_path):
         (tmp_path / name).mkdir()
         pq.write_table(pa.table({"x": [1.0, 2.0]}), tmp_path / name / "data.parquet")
     data = open_data(tmp_path, source="lab")
-    assert data.sources.tolist() == ["01", "1", "b"]
+    assert data.source_names.tolist() == ["01", "1", "b"]
     assert data.shape == (6, 1)
 
 

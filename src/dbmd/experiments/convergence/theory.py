@@ -21,7 +21,8 @@ class Curvature:
     least : float
         The smallest eigenvalue of any A_c.
     delta : float
-        max_c ||mean - A_c||_2, how far from alike the nodes are. Errata 13: the mean, where the paper has the sum.
+        max_c ||mean - A_c||_2, how far from alike the nodes are. The mean, where the paper has the sum
+        (docs/paper.md, point 13).
     """
 
     mu: float
@@ -49,7 +50,7 @@ class Curvature:
         return float(np.sqrt(self.mu * self.L))
 
     def cease(self, gamma: float) -> float:
-        """Return tau_3, which ||W - W*|| shrinks by in each round of CEASE, or more: Theorem 2 with errata 13.
+        """Return tau_3, by which each round of CEASE shrinks ||W - W*|| at least (Theorem 2; docs/paper.md, point 13).
 
         gamma is on the scale of A_c, and held fast. From 1 on, it says nothing. A node is curved by ``least`` at least,
         which may be less than mu: with mu in both places the theorem would promise too much.

@@ -65,5 +65,8 @@ def speed_up(single: float, several: float) -> float:
 
 
 def efficiency(single: float, several: float, n_nodes: int) -> float:
-    """Return T_1 / (p T_p), 1 where no machine waits: errata 15. The paper calls the reciprocal of the speed-up so."""
+    """Return T_1 / (p T_p), which is 1 if no machine waits.
+
+    The paper gives this name to the reciprocal of the speed-up (docs/paper.md, point 15).
+    """
     return single / (n_nodes * several)
