@@ -32,8 +32,9 @@ from dbmd.engines._spark_session import OWN_SESSION
 from dbmd.engines.dask import Engine as DaskEngine
 from dbmd.engines.local import Engine as LocalEngine
 from dbmd.engines.spark import Engine as SparkEngine
+from dbmd.h_step import origin_of
 from dbmd.model.node import Node
-from dbmd.sweep import origin_of, sweep
+from dbmd.sweep import sweep
 
 N, M, R, PARTITIONS = 400_000, 784, 10, 4
 
@@ -95,7 +96,7 @@ def passes(spark: Any, client: Any) -> None:
                 on_spark = opened
             else:
                 on_dask = opened
-        step = partial(sweep, sigma2=np.ones(1), prior=np.zeros(R), origin=origin_of(W, Xt.dtype), gather=True)
+        step = partial(sweep, sigma2=np.ones(1), prior=np.zeros(R), origin=origin_of(W, Xt.dtype))
         with (
             LocalEngine(partition(Xt, 0, PARTITIONS)) as local,
             on_spark.on("spark", None, R) as of_spark,
@@ -176,7 +177,7 @@ def compute_rate() -> float:
     rng = np.random.default_rng(0)
     W = rng.normal(size=(M, R))
     Xt = (rng.dirichlet(np.full(R, 0.3), 50_000) @ W.T).astype(np.float32)
-    step = partial(sweep, sigma2=np.ones(1), prior=np.zeros(R), origin=origin_of(W, Xt.dtype), gather=True)
+    step = partial(sweep, sigma2=np.ones(1), prior=np.zeros(R), origin=origin_of(W, Xt.dtype))
     with LocalEngine(partition(Xt, 0, 1), 1) as engine:
         taken = min(seconds(partial(engine.ask, step, W)) for _ in range(5))
     return Xt.nbytes / taken

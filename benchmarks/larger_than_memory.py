@@ -25,7 +25,8 @@ import pyarrow.parquet as pq
 from dbmd.data import partition
 from dbmd.dataset import open_data
 from dbmd.engines.local import Engine, available_threads
-from dbmd.sweep import origin_of, sweep
+from dbmd.h_step import origin_of
+from dbmd.sweep import sweep
 
 R, FILE_ROWS_BYTES = 10, 60_000_000
 
@@ -74,7 +75,7 @@ def fit_and_watch(data: Path, model: Path, iterations: int) -> tuple[float, floa
 
 
 def one_pass(engine: Engine, W: np.ndarray) -> float:
-    step = partial(sweep, sigma2=np.ones(1), prior=np.zeros(R), gather=True, origin=origin_of(W, np.dtype(np.float32)))
+    step = partial(sweep, sigma2=np.ones(1), prior=np.zeros(R), origin=origin_of(W, np.dtype(np.float32)))
     clock = time.perf_counter()
     engine.ask(step, W)
     return time.perf_counter() - clock

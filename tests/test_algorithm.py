@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from dbmd import DBMD
-from dbmd.algorithm import FRESH, find_start
+from dbmd.algorithm import FRESH, descend
 from dbmd.config import Config
 from dbmd.data import block, partition
 from dbmd.dataset import in_memory
@@ -25,6 +25,7 @@ from dbmd.model import reduce, start
 from dbmd.model.lasso import minimise
 from dbmd.model.low_rank import LowRank
 from dbmd.model.statistics import Quadratic
+from dbmd.start import Setting, find_start
 
 SOLVERS = ("exact", "agd", "admm", "cease")
 # Two W of a whole fit count as the same below this relative difference (float64).
@@ -993,7 +994,7 @@ def start_of_wide_samples(X, source, n_nodes=2, n_threads=1, **parameters):
         sample = start.draw_sample(engine.ask, engine.ask(start.moments), 3, 0)
         assert sample.is_worth_a_peak_fit
         assert isinstance(start.k_means(sample, 3, 0)[1], LowRank)
-        return find_start(0, engine.ask(start.moments), None, engine=engine, config=config, n_sources=3, dtype=X.dtype)
+        return find_start(Setting(engine, config, 3, X.dtype), engine.ask(start.moments), 0, None, descend)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

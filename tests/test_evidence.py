@@ -94,7 +94,7 @@ def peaks_on_faces(X, W, faces):
 
 def passed(X, source, W, sigma2, evidence, n_nodes=2):
     with Engine(partition(X, source, n_nodes)) as engine:
-        step = partial(sweep, sigma2=sigma2, prior=np.zeros(W.shape[1]), gather=True, evidence=evidence)
+        step = partial(sweep, sigma2=sigma2, prior=np.zeros(W.shape[1]), evidence=evidence)
         return engine.ask(step, W)
 
 

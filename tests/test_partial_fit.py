@@ -97,7 +97,7 @@ def sums_of(stream, W, sigma2, origin):
     """Return the statistics of all batches together, at W."""
     X, source = (np.concatenate(parts) for parts in zip(*stream, strict=True))
     with Engine(partition(X, source, 2)) as engine:
-        return engine.ask(lambda node: sweep(node, W, sigma2=sigma2, prior=np.zeros(3), gather=True, origin=origin))
+        return engine.ask(lambda node: sweep(node, W, sigma2=sigma2, prior=np.zeros(3), origin=origin))
 
 
 def assert_same_statistics(mine, other, rtol=1e-9):
@@ -113,7 +113,7 @@ def test_with_nothing_forgotten_and_the_same_w_the_memory_is_that_of_all_samples
     memory = Memory.of_nothing(8)
     for X, source in stream:
         with Engine(partition(X, source, 2)) as engine:
-            found = engine.ask(lambda node: sweep(node, W, sigma2=sigma2, prior=np.zeros(3), gather=True))
+            found = engine.ask(lambda node: sweep(node, W, sigma2=sigma2, prior=np.zeros(3)))
         memory = Memory(memory.faded(1.0).stats + found, memory.origin)
     assert_same_statistics(memory.stats, sums_of(stream, W, sigma2, np.zeros(8)))
 

@@ -8,11 +8,13 @@ from scipy import sparse
 
 from dbmd.data import Block, block, partition
 from dbmd.engines.local import Engine
+from dbmd.h_step import HStep
 from dbmd.kernels import reference
+from dbmd.memberships import write_memberships
 from dbmd.model.node import Node
 from dbmd.model.profile import Profile
 from dbmd.model.statistics import Quadratic, Statistics, Summary
-from dbmd.sweep import HStep, memberships, summarise, survey, sweep
+from dbmd.sweep import summarise, survey, sweep, sweep_and_keep
 from strategies import statistics_of
 
 N, M, R = 157, 6, 3
@@ -41,11 +43,17 @@ def plain_memberships(Xt, W, sources, prior):
     return Ht
 
 
+def a_pass(prior, *, gather=True, **options):
+    """Return a sweep that sends its statistics, or keeps them and sends their summary."""
+    step = partial(sweep, sigma2=SIGMA2, prior=prior, **options)
+    return step if gather else partial(sweep_and_keep, sweep=step, sigma2=SIGMA2)
+
+
 def asked(Xt, W, sources, prior, *, n_nodes=1, gather=True, passes=1):
     """Return the reply to the last of some sweeps, and the nodes after it."""
     with Engine(partition(Xt, sources, n_nodes), n_threads=1) as engine:
         for _ in range(passes):
-            reply = engine.ask(partial(sweep, sigma2=SIGMA2, prior=prior, gather=gather), W)
+            reply = engine.ask(a_pass(prior, gather=gather), W)
         return reply, engine.nodes
 
 
@@ -101,7 +109,7 @@ def test_the_number_of_threads_does_not_change_a_bit(n_threads, rng):
     Xt, W = data(rng)
     expected, _ = asked(Xt, W, SOURCES["alternating"], PRIORS["equal"], n_nodes=5)
     with Engine(partition(Xt, SOURCES["alternating"], 5), n_threads=n_threads) as engine:
-        found = engine.ask(partial(sweep, sigma2=SIGMA2, prior=PRIORS["equal"], gather=True), W)
+        found = engine.ask(a_pass(PRIORS["equal"]), W)
     for c, stats in found.items():
         assert_array_equal(stats.XHt, expected[c].XHt)
         assert_array_equal(stats.HHt, expected[c].HHt)
@@ -147,8 +155,9 @@ def test_an_offset_common_to_data_and_basis_does_not_change_the_memberships(dtyp
     other = Block((Xt + shift).astype(dtype), 1)
     found = []
     for held, basis in ((one, W), (other, W + shift[:, None])):
-        (chunk,) = held.chunks()
-        found.append(HStep.at(basis, PRIORS["equal"], SIGMA2, held.dtype).memberships(chunk))
+        h_step = HStep.prepare(held, basis, sigma2=SIGMA2, prior=PRIORS["equal"], origin=np.zeros(M))
+        (chunk,) = held.chunks(h_step.shift)
+        found.append(h_step.memberships(chunk))
     assert_allclose(found[1], found[0], atol=1e-3 if dtype is np.float32 else 1e-8)
 
 
@@ -173,9 +182,9 @@ def test_a_pass_after_W_has_moved_does_not_remember_the_old_W(prior, rng):
     sources, prior = SOURCES["sorted"], PRIORS[prior]
     expected, _ = asked(Xt, W, sources, prior)
     with Engine(partition(Xt, sources, 2), n_threads=1) as engine:
-        engine.ask(partial(sweep, sigma2=SIGMA2, prior=prior, gather=True), rng.normal(size=W.shape))
+        engine.ask(a_pass(prior), rng.normal(size=W.shape))
         for warm in (True, False):
-            found = engine.ask(partial(sweep, sigma2=SIGMA2, prior=prior, gather=True, warm=warm), W)
+            found = engine.ask(a_pass(prior, warm=warm), W)
             assert_statistics_close(found, expected, rtol=1e-5)
 
 
@@ -194,12 +203,12 @@ def test_nodes_keep_their_memberships_in_the_order_of_their_rows(n_nodes, source
 @pytest.mark.parametrize("gather", [False, True])
 def test_a_node_that_keeps_no_rows_gives_what_every_cold_sweep_gives(gather, prior, rng):
     Xt, W = data(rng)
-    step = partial(sweep, sigma2=SIGMA2, prior=PRIORS[prior], gather=gather)
+    step, cold_step = (a_pass(PRIORS[prior], gather=gather, warm=warm) for warm in (True, False))
     kept = Node("kept", block=Block(Xt, SOURCES["alternating"]))
     bare = replace(kept, keeps_rows=False)
     _, expected = step(kept, W)
     for basis in (rng.normal(size=W.shape), W):
-        kept, cold = step(kept, basis, warm=False)
+        kept, cold = cold_step(kept, basis)
         bare, found = step(bare, basis)
         assert bare.Ht is None
         assert kept.Ht.shape == (N, R)
@@ -213,7 +222,7 @@ def test_squared_norms_are_those_about_the_origin_of_this_sweep(rng):
     Xt, W = data(rng)
     node = Node("one", block=Block(Xt, SOURCES["sorted"]))
     for origin in (np.zeros(M), np.ones(M), np.ones(M), np.zeros(M)):
-        node, stats = sweep(node, W, sigma2=SIGMA2, prior=PRIORS["none"], gather=True, origin=origin)
+        node, stats = sweep(node, W, sigma2=SIGMA2, prior=PRIORS["none"], origin=origin)
         for c, s in stats.items():
             assert_allclose(s.sq_norm, ((Xt[SOURCES["sorted"] == c] - origin) ** 2).sum(), rtol=1e-12)
 
@@ -230,7 +239,7 @@ def test_a_survey_finds_statistics_and_profile_of_a_plain_computation(sources, p
     origin = W.mean(axis=1)
     nodes = [replace(node, keeps_rows=keeps) for node in partition(kind(Xt), sources, 3, classes=classes)]
     with Engine(nodes, n_threads=1) as engine:
-        engine.ask(partial(sweep, sigma2=SIGMA2, prior=prior, gather=True), rng.normal(size=W.shape))
+        engine.ask(a_pass(prior), rng.normal(size=W.shape))
         step = partial(survey, sigma2=SIGMA2, prior=prior, origin=origin, n_classes=4)
         found = engine.ask(step, W)
         kept = [node.Ht for node in engine.nodes]
@@ -275,7 +284,7 @@ def test_summarise_takes_the_memberships_of_the_last_sweep_and_a_new_W(rng):
         assert_allclose(summary.sizes, stats[c].HHt.sum(axis=1), rtol=1e-10)
 
 
-def test_the_nodes_keep_shares_of_the_problem_that_add_up_to_it(rng):
+def test_the_nodes_keep_terms_of_the_problem_that_add_up_to_it(rng):
     Xt, W = data(rng)
     stats, _ = asked(Xt, W, SOURCES["alternating"], PRIORS["equal"], n_nodes=4)
     _, nodes = asked(Xt, W, SOURCES["alternating"], PRIORS["equal"], n_nodes=4, gather=False)
@@ -285,11 +294,11 @@ def test_the_nodes_keep_shares_of_the_problem_that_add_up_to_it(rng):
     assert_allclose(total.B, expected.B, rtol=1e-9, atol=1e-10 * np.abs(expected.B).max())
 
 
-def test_a_node_without_samples_says_nothing_and_has_no_share(rng):
+def test_a_node_without_samples_sends_nothing_and_has_a_term_of_zero(rng):
     _, W = data(rng)
     node = Node("empty", block=Block(np.empty((0, M)), np.zeros(0, int)))
     for _ in range(2):
-        node, reply = sweep(node, W, sigma2=SIGMA2, prior=PRIORS["equal"], gather=False)
+        node, reply = a_pass(PRIORS["equal"], gather=False)(node, W)
         assert reply == {}
         assert node.quadratic.precision == 0.0
         assert node.quadratic.B.shape == W.shape
@@ -298,7 +307,7 @@ def test_a_node_without_samples_says_nothing_and_has_no_share(rng):
 def test_a_sweep_forgets_what_a_solver_kept(rng):
     Xt, W = data(rng)
     node = Node("one", block=Block(Xt), scratch="of another W")
-    node, _ = sweep(node, W, sigma2=SIGMA2, prior=PRIORS["none"], gather=False)
+    node, _ = a_pass(PRIORS["none"])(node, W)
     assert node.scratch is None
 
 
@@ -319,7 +328,7 @@ def test_memberships_are_written_to_the_rows_of_their_samples(n_nodes, sources, 
     Xt, W = data(rng)
     out = np.full((N, R), np.nan)
     with Engine(partition(kind(Xt), SOURCES[sources], n_nodes), n_threads=2) as engine:
-        engine.ask(partial(memberships, sigma2=SIGMA2, prior=PRIORS["equal"], out=out), W)
+        engine.ask(partial(write_memberships, sigma2=SIGMA2, prior=PRIORS["equal"], out=out), W)
     assert_allclose(out, plain_memberships(Xt, W, SOURCES[sources], PRIORS["equal"]), atol=1e-6)
 
 
@@ -333,7 +342,7 @@ def test_far_from_zero_or_near_it_the_second_pass_sums_up_as_exactly_as_the_firs
     node = Node("one", block=Block(Xt))
     found = []
     for _ in range(2):
-        node, stats = sweep(node, W, sigma2=SIGMA2, prior=PRIORS["none"], gather=True, origin=origin)
+        node, stats = sweep(node, W, sigma2=SIGMA2, prior=PRIORS["none"], origin=origin)
         Ht = node.Ht.astype(np.float64)
         expected = statistics_of(Xt.astype(np.float64) - origin, Ht, PRIORS["none"])
         rtol = 1e-12 if dtype is np.float64 else 1e-5
@@ -359,7 +368,7 @@ def test_float32_and_float64_give_one_misfit_from_cold_and_from_warm(kind, prior
         Xt[::50] += W[:, 0]
     Xt = Xt.astype(np.float32)
     origin = W.mean(axis=1).astype(np.float32).astype(np.float64)
-    step = partial(sweep, sigma2=np.array([0.01]), prior=np.full(r, prior), gather=True, origin=origin)
+    step = partial(sweep, sigma2=np.array([0.01]), prior=np.full(r, prior), origin=origin)
     _, stats = step(Node("float64", block=Block(Xt.astype(np.float64))), W)
     expected = stats[0]
     node = Node("float32", block=Block(Xt))

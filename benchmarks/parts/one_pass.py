@@ -45,7 +45,7 @@ def h_step_of_a_fit(W: NDArray[np.float64], engine: Any, dtype: np.dtype[Any], i
         dtype=dtype,
     )
     near_zero = Noise("source", 1, state.floor).is_near_zero(state.origin, dtype)
-    fixed = {"sigma2": state.sigma2, "prior": np.zeros(W.shape[1]), "gather": True, "evidence": state.evidence}
+    fixed = {"sigma2": state.sigma2, "prior": np.zeros(W.shape[1]), "evidence": state.evidence}
     return partial(sweep, **fixed, origin=state.origin, near_zero=near_zero)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dbmd.protocols import MakeEngine
 from dbmd.registry import load, names
 
 INFERENCES = ("evidence", "map")
@@ -61,7 +62,7 @@ class Config:
     solver_options: Mapping[str, Any] | None = field(
         default=None, metadata={"doc": "Options of the solver: tol, max_rounds, rho, gamma."}
     )
-    engine: Any = field(default="local", metadata={"doc": "Where the nodes live."})
+    engine: str | MakeEngine = field(default="local", metadata={"doc": "Where the nodes live."})
     n_nodes: int | None = field(default=None, metadata={"doc": "Into how many nodes the samples are cut."})
     random_state: Any = field(default=None, metadata={"doc": "Seed of the start: one seed gives one result."})
     warm_start: bool = field(default=False, metadata={"doc": "Start from the components of the last fit."})

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -25,10 +25,12 @@ from dbmd.data.part import Numbering, OnBlocks, Stock, of_array, of_table, take_
 from dbmd.data.recipe import Recipe
 from dbmd.data.scan import Scan, scan
 from dbmd.data.stream import Shard, Stream, no_notice
-from dbmd.engines.local import Engine, available_threads
+from dbmd.engines.local import Engine as LocalEngine
+from dbmd.engines.local import available_threads
 from dbmd.errors import DataError
 from dbmd.model.node import Node
-from dbmd.registry import load
+from dbmd.protocols import Engine, MakeEngine, NodeFunction, Reply
+from dbmd.registry import load, load_engine
 
 ROWS_SHARE = 4  # what is kept for each sample beside them, memberships above all, may take a quarter of that
 
@@ -102,13 +104,13 @@ class Dataset:
         keeps = self.keeps_rows(r)
         return [replace(node, keeps_rows=keeps) for node in self.make_nodes(n_nodes)]
 
-    def on(self, engine: Any, n_nodes: int | None, r: int) -> Any:
+    def on(self, engine: str | MakeEngine, n_nodes: int | None, r: int) -> Engine:
         """Return an engine, by its name or what makes it, with the samples as its nodes; it is a context manager."""
         if self.lives_on is not None and engine != self.lives_on:
             raise ValueError(
                 f"The data are on {self.lives_on}: fit them with engine={self.lives_on!r}. Got {engine!r}."
             )
-        make = load("engines", engine).Engine if isinstance(engine, str) else engine
+        make = load_engine(engine) if isinstance(engine, str) else engine
         if self.numbering is not None:
             return OnParts(make(self.make_nodes(n_nodes)), self.numbering)
         return make(self.nodes(n_nodes, r))
@@ -135,10 +137,10 @@ class OnParts:
         What makes blocks of them.
     """
 
-    def __init__(self, engine: Any, numbering: Numbering) -> None:
+    def __init__(self, engine: Engine, numbering: Numbering) -> None:
         self.engine, self.numbering, self.n_nodes = engine, numbering, engine.n_nodes
 
-    def ask(self, node_function: Callable[..., Any], *broadcast: Any) -> Any:
+    def ask(self, node_function: NodeFunction[Reply], /, *broadcast: Any) -> Reply:
         """Run a function at every node and add the replies."""
         return self.engine.ask(OnBlocks(node_function, self.numbering), *broadcast)
 
@@ -357,8 +359,8 @@ def _scan(
 def _kept(data: Dataset, stored: np.dtype[Any]) -> Dataset:
     """Return the same data, decoded and kept in memory."""
     nodes = data.make_nodes(None)
-    kept = Kept(data.shape, stored, is_sparse=nodes[0].block.is_sparse, has_classes=data.classes is not None)
-    with Engine(nodes) as engine:
+    kept = Kept(data.shape, stored, is_sparse=nodes[0].samples.is_sparse, has_classes=data.classes is not None)
+    with LocalEngine(nodes) as engine:
         engine.ask(kept.take)
     Xt = kept.joined()
     codes = kept.source_codes if data.n_sources > 1 else 0
@@ -374,7 +376,7 @@ def _kept_elsewhere(data: Dataset, stored: np.dtype[Any]) -> Dataset:
     """Return the same data, to be decoded and kept by the workers of an engine."""
 
     def make_nodes(n_nodes: int | None) -> list[Node]:
-        return [replace(node, block=ToKeep(node.block, stored)) for node in data.make_nodes(n_nodes)]
+        return [replace(node, block=ToKeep(cast(Stream, node.block), stored)) for node in data.make_nodes(n_nodes)]
 
     return replace(data, make_nodes=make_nodes, place="kept by the workers", is_here=False)
 

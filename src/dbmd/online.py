@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from dbmd.config import Config
 from dbmd.engines import Metered
+from dbmd.h_step import origin_of
 from dbmd.model.evidence import Evidence
 from dbmd.model.lasso import minimise
 from dbmd.model.memory import Memory
@@ -31,11 +32,12 @@ from dbmd.model.objective import explained_variance, objective
 from dbmd.model.problem import Problem
 from dbmd.model.result import Iteration, Result
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary
-from dbmd.sweep import Survey, origin_of, survey, sweep
+from dbmd.protocols import Engine
+from dbmd.sweep import survey, sweep
 
 
 def update(
-    engine: Any,
+    engine: Engine,
     config: Config,
     memory: Memory,
     W: Float,
@@ -83,7 +85,7 @@ def update(
     def at(W: Float, stats: PerSource[Statistics]) -> PerSource[Summary]:
         return stats.map(lambda s: s.summary(W, origin))
 
-    h_step = partial(sweep, sigma2=sigma2[numbers], prior=config.prior, evidence=evidence, origin=origin, gather=True)
+    h_step = partial(sweep, sigma2=sigma2[numbers], prior=config.prior, evidence=evidence, origin=origin)
     stats = past.stats + of_all(engine.ask(h_step, W))
     W = minimise(Quadratic.of(stats, sigma2, origin), config.lam, W)
     levels = Noise.for_data(config.noise, n_sources, stats, origin, dtype).levels(at(W, stats), W)
@@ -98,7 +100,7 @@ def update(
     last = partial(
         survey, sigma2=sigma2[numbers], prior=config.prior, origin=origin, evidence=evidence, n_classes=n_classes
     )
-    found: Survey = engine.ask(last, W)
+    found = engine.ask(last, W)
     batch = of_all(found.stats)
     summaries = at(W, batch)
     value = objective(summaries, W, sigma2, config.lam).value

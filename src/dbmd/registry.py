@@ -1,4 +1,8 @@
-"""Finding solvers, engines and kernels by name: one file each, and its name is the name."""
+"""Plug-ins by name: solvers, kernels, engines and formats, one module each, whose name is the name of the plug-in.
+
+What such a module must offer is said by the Protocols in :mod:`dbmd.protocols`. A new module is found without any other
+change; a module whose name begins with an underscore is not a plug-in.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,43 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from dbmd.protocols import Kernel, MakeEngine, Solver
 
 
 @cache
 def names(kind: str) -> tuple[str, ...]:
-    """Return the names of all modules of a kind ("solvers", "engines", "kernels") without loading them."""
+    """Return the names of all plug-ins of a kind, without importing them.
+
+    Parameters
+    ----------
+    kind : str
+        The package, such as "solvers", "kernels" or "engines".
+    """
     package = import_module(f"dbmd.{kind}")
     modules = (module.name for module in iter_modules(package.__path__))
     return tuple(sorted(name for name in modules if not name.startswith("_")))
 
 
 def load(kind: str, name: str) -> ModuleType:
-    """Return the module of a kind by its name."""
+    """Return the module of a plug-in; raise a ValueError that lists the known names if there is none."""
     if name not in names(kind):
         raise ValueError(f"Unknown {kind.removesuffix('s')} {name!r}. Known: {', '.join(names(kind))}.")
     return import_module(f"dbmd.{kind}.{name}")
+
+
+def load_solver(name: str) -> Solver:
+    """Return a solver by its name."""
+    return cast("Solver", load("solvers", name))
+
+
+def load_kernel(name: str) -> Kernel:
+    """Return a kernel by its name."""
+    return cast("Kernel", load("kernels", name))
+
+
+def load_engine(name: str) -> MakeEngine:
+    """Return the class of an engine by its name: called with a list of nodes, it returns an Engine."""
+    return cast("MakeEngine", load("engines", name).Engine)

@@ -126,7 +126,7 @@ def test_rows_of_several_files_come_in_order(folder, new, tmp_path):
 
 
 def test_data_larger_than_a_piece_come_in_order(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("dbmd.memberships.ROWS", 64)
+    monkeypatch.setattr("dbmd.memberships.MAX_ROWS", 64)
     X, _ = samples(5000, seed=2)
     pq.write_table(
         pa.table({"id": np.arange(5000), **dict(zip(names(M), X.T, strict=True))}),
@@ -270,7 +270,7 @@ def test_a_model_made_in_python_can_be_used(new, tmp_path):
 def test_nothing_is_left_when_it_fails_in_the_middle(folder, new, tmp_path, monkeypatch):
     write_parquet(tmp_path / "new.parquet", new[0])
     before = sorted(tmp_path.iterdir())
-    monkeypatch.setattr("dbmd.memberships.ROWS", 50)
+    monkeypatch.setattr("dbmd.memberships.MAX_ROWS", 50)
     replace = os.replace
 
     def full(source, target):
@@ -299,13 +299,13 @@ def test_an_output_that_is_there_is_replaced_on_demand_only_when_all_is_done(fol
 
 SLOW = """
 import sys, time, dbmd.memberships
-project = dbmd.memberships.project
+project = dbmd.memberships.iter_memberships
 def slow(*arguments, **options):
     for piece in project(*arguments, **options):
         yield piece
         time.sleep(60)
-dbmd.memberships.project = slow
-dbmd.memberships.ROWS = 50
+dbmd.memberships.iter_memberships = slow
+dbmd.memberships.MAX_ROWS = 50
 from dbmd.cli import main
 main(sys.argv[1:])
 """

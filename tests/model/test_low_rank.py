@@ -12,7 +12,7 @@ from dbmd.model.start import nearest
 from dbmd.model.statistics import squared_norms, statistics
 from dbmd.sweep import sweep
 
-ASKED = {"nearest": nearest, "sweep": partial(sweep, sigma2=np.ones(3), prior=np.zeros(4), gather=True)}
+ASKED = {"nearest": nearest, "sweep": partial(sweep, sigma2=np.ones(3), prior=np.zeros(4))}
 
 
 def low_rank(rng, n=30, m=12, k=3):

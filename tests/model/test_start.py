@@ -20,6 +20,7 @@ from dbmd.model.low_rank import LowRank
 from dbmd.model.measure import draw_by_distance
 from dbmd.model.node import Node
 from dbmd.model.start import (
+    STARTS,
     draw_sample,
     k_means,
     k_means_of_a_sample,
@@ -35,7 +36,6 @@ def drawn(engine, seed):
     return draw_sample(engine.ask, engine.ask(moments), 4, seed)
 
 
-STARTS = {"k-means++": k_means_of_a_sample, "k-means||": k_means_parallel, "random": random_samples}
 WIDE = 80  # features, so many that four clusters are looked for in fewer dimensions
 clustering = pytest.mark.parametrize("start", ["k-means++", "k-means||"])
 

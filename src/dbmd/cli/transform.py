@@ -61,7 +61,7 @@ def transform(
     from dbmd.dataset import open_data
     from dbmd.engines.local import available_threads
     from dbmd.estimator import load
-    from dbmd.memberships import project
+    from dbmd.memberships import iter_memberships
 
     if output.suffix not in FORMATS:
         raise click.BadParameter(f"{output} must end in one of {', '.join(FORMATS)}.", param_hint="-o")
@@ -92,8 +92,8 @@ def transform(
             f"{shown(data[0])}: has {dataset.shape[1]} features where the model has {fitted.n_features_in_}. "
             "Say which to take with --columns or --drop."
         )
-    block = dataset.make_nodes(1)[0].block
-    pieces = project(
+    block = dataset.make_nodes(1)[0].samples
+    pieces = iter_memberships(
         block,
         fitted.components_.T.astype(float),
         sigma2=fitted.noise_levels(dataset),

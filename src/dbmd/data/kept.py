@@ -62,11 +62,12 @@ class Kept:
 
     def take(self, node: Node) -> tuple[Node, int]:
         """Node: put its samples where they belong."""
-        for window in node.block.windows():
-            first = node.block.first_row + window.first
+        for window in node.samples.windows():
+            first = node.samples.first_row + window.first
             rows = slice(first, first + window.Xt.shape[0])
             self.source_codes[rows] = window.source_codes
             if self.classes is not None:
+                assert window.classes is not None
                 self.classes[rows] = window.classes
             if self._dense is None:
                 self._sparse[first] = window.Xt.astype(self.stored)

@@ -7,7 +7,6 @@ question to all parts (:func:`take_stock`) tells, and with what it found (:class
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -26,6 +25,7 @@ from dbmd.data.recipe import distinct, sorted_names
 from dbmd.data.vectors import is_vector, to_rows
 from dbmd.errors import DataError
 from dbmd.model.node import Node
+from dbmd.protocols import NodeFunction
 
 
 class Named(NamedTuple):
@@ -79,7 +79,7 @@ def of_table(table: Any, index: int, *, columns: tuple[str, ...], source: str | 
     """Return a table of Arrow as a node with a part: one column of vectors, or several of numbers."""
     place = Place(f"partition {index}")
     if not table.num_rows:
-        return Node(place.location, Part(np.zeros((0, 0), np.float32), index=index))
+        return Node(place.location, Part(np.zeros((0, 0), np.float32), index=index))  # type: ignore[arg-type]
     sources, classes = (
         None if name is None else Named(*distinct(joined(table.column(name)), place, 0, name), name)
         for name in (source, label)
@@ -87,7 +87,7 @@ def of_table(table: Any, index: int, *, columns: tuple[str, ...], source: str | 
     Xt = to_rows(table, columns, place)
     # A column of vectors has one name for all features.
     names = columns if Xt.shape[1] == len(columns) and not is_vector(table.schema.field(columns[0]).type) else None
-    return Node(place.location, Part(Xt, sources, classes, index, names))
+    return Node(place.location, Part(Xt, sources, classes, index, names))  # type: ignore[arg-type]
 
 
 def of_array(Xt: Any, index: int, sources: Any = None) -> Node:
@@ -104,7 +104,7 @@ def of_array(Xt: Any, index: int, sources: Any = None) -> Node:
             )
         named = Named(*distinct(pa.array(np.asarray(sources)), place, 0, "source"))
     Xt = canonical(sparse.csr_array(Xt)) if sparse.issparse(Xt) else np.asarray(Xt)
-    return Node(place.location, Part(Xt, named, index=index))
+    return Node(place.location, Part(Xt, named, index=index))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Stock:
 
 def take_stock(node: Node) -> tuple[Node, Stock]:
     """Node: tell what its part has. Raises a DataError that names the first entry that is no finite number."""
-    part: Part = node.block
+    part: Part = node.block  # type: ignore[assignment]
     n, m = part.Xt.shape
     if not n:
         return node, Stock({part.index: 0}, {}, frozenset(), frozenset(), frozenset(), None)
@@ -259,11 +259,11 @@ class OnBlocks:
         What makes blocks of parts.
     """
 
-    func: Callable[..., Any]
+    func: NodeFunction[Any]
     numbering: Numbering
 
     def __call__(self, node: Node, *broadcast: Any) -> tuple[Node, Any]:
         """Run the function at a node that holds a part."""
-        before = replace(node, block=self.numbering.block(node.block))
+        before = replace(node, block=self.numbering.block(node.block))  # type: ignore[arg-type]
         after, reply = self.func(before, *broadcast)
         return node if after is before else replace(after, block=node.block), reply

@@ -70,7 +70,8 @@ class Scan:
 
 def scan(node: Node, *, dtype: np.dtype[Any]) -> tuple[Node, Scan]:
     """Node: read all rows of its stream once. Raises a DataError that names the first entry that is no number."""
-    block: Stream = node.block
+    assert isinstance(node.block, Stream)
+    block = node.block
     found = Scan()
     for shard in block.shards:
         found += _scan_shard(shard, block.recipe, dtype, block.on_rows)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from dbmd.model.node import Node
+from dbmd.protocols import NodeFunction, Reply
 
-def run(node_function: Callable[..., Any], node: Any, broadcast: tuple[Any, ...], engine: str) -> tuple[Any, Any]:
+
+def run(node_function: NodeFunction[Reply], node: Node, broadcast: tuple[Any, ...], engine: str) -> tuple[Node, Reply]:
     """Return node_function(node, *broadcast); an exception gets a note that names the node."""
     try:
         # OpenBLAS now and then raises the flag "invalid" for padding that is no part of a product of finite
         # float32 arrays. Data are checked before they get here.
         with np.errstate(invalid="ignore"):
-            answer: tuple[Any, Any] = node_function(node, *broadcast)
-            return answer
+            return node_function(node, *broadcast)
     except Exception as error:
         error.add_note(f"at node {node.name!r} of the {engine} engine")
         raise

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
 from dbmd.engines._metered import Metered, Traffic, count_floats
+from dbmd.model.node import Node
+from dbmd.protocols import Engine, NodeFunction, Reply
 
 BITS = 64  # of a number
 
@@ -85,7 +86,7 @@ class Linked(Metered):
     0.1
     """
 
-    def __init__(self, engine: Any, link: Link, *, wait: bool = False) -> None:
+    def __init__(self, engine: Engine, link: Link, *, wait: bool = False) -> None:
         super().__init__(engine)
         self.link = link
         self.wait = wait
@@ -95,19 +96,19 @@ class Linked(Metered):
         """What the messages take by the model, so far; the work of the nodes and the centre comes on top."""
         return self.link.seconds(self.traffic)
 
-    def ask(self, node_function: Callable[..., Any], *broadcast: Any) -> Any:
+    def ask(self, node_function: NodeFunction[Reply], /, *broadcast: Any) -> Reply:
         """Run a function at every node and add the replies, counting both ways."""
         return super().ask(_Waiting(node_function, self.link) if self.wait else node_function, *broadcast)
 
 
 @dataclass(frozen=True)
-class _Waiting:
+class _Waiting(Generic[Reply]):
     """A node function that begins when the question has arrived, and ends when the reply has."""
 
-    func: Callable[..., Any]
+    func: NodeFunction[Reply]
     link: Link
 
-    def __call__(self, node: Any, *broadcast: Any) -> tuple[Any, Any]:
+    def __call__(self, node: Node, *broadcast: Any) -> tuple[Node, Reply]:
         time.sleep(self.link.message(count_floats(broadcast)))
         node, reply = self.func(node, *broadcast)
         time.sleep(self.link.message(count_floats(reply)))

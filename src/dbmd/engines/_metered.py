@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self
 
 import numpy as np
+
+from dbmd.model.node import Node
+from dbmd.protocols import Engine, NodeFunction, Reply
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Metered:
         The engine that does the work.
     """
 
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.traffic = Traffic()  # so far
         self.last = Traffic()  # of the last question
@@ -52,9 +54,9 @@ class Metered:
     @property
     def n_nodes(self) -> int:
         """Number of nodes."""
-        return int(self.engine.n_nodes)
+        return self.engine.n_nodes
 
-    def ask(self, node_function: Callable[..., Any], *broadcast: Any) -> Any:
+    def ask(self, node_function: NodeFunction[Reply], /, *broadcast: Any) -> Reply:
         """Run a function at every node and add the replies, counting both ways."""
         counted = self.engine.ask(_Counting(node_function), *broadcast)
         self.last = Traffic(1, count_floats(broadcast), counted.floats)
@@ -76,23 +78,24 @@ class Metered:
 
 
 @dataclass(frozen=True)
-class _Counted:
+class _Counted(Generic[Reply]):
     """A reply and its size; of added replies, the largest size."""
 
-    reply: Any
+    reply: Reply
     floats: int
 
-    def __add__(self, other: _Counted) -> _Counted:
-        return _Counted(self.reply + other.reply, max(self.floats, other.floats))
+    def __add__(self, other: _Counted[Reply]) -> _Counted[Reply]:
+        reply: Reply = self.reply + other.reply  # type: ignore[operator]
+        return _Counted(reply, max(self.floats, other.floats))
 
 
 @dataclass(frozen=True)
-class _Counting:
+class _Counting(Generic[Reply]):
     """A node function whose replies are counted where they are made."""
 
-    func: Callable[..., Any]
+    func: NodeFunction[Reply]
 
-    def __call__(self, node: Any, *broadcast: Any) -> tuple[Any, _Counted]:
+    def __call__(self, node: Node, *broadcast: Any) -> tuple[Node, _Counted[Reply]]:
         node, reply = self.func(node, *broadcast)
         return node, _Counted(reply, count_floats(reply))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -22,6 +22,7 @@ from dbmd._utils.threads import one_blas_thread
 from dbmd.engines._at_node import run
 from dbmd.errors import EngineError
 from dbmd.model.node import does_continue
+from dbmd.protocols import NodeFunction, Reply
 
 # Of the questions that led to what the nodes hold, the first is kept and so many of the last. No solver looks back
 # further, but ADMM, whose duals recover from any start.
@@ -235,7 +236,7 @@ class Remote(ABC):
     def close(self) -> None:
         """Remove what the nodes hold."""
 
-    def ask(self, node_function: Callable[..., Any], *broadcast: Any) -> Any:
+    def ask(self, node_function: NodeFunction[Reply], /, *broadcast: Any) -> Reply:
         """Run node_function(node, *broadcast) -> (node, reply) at every node; return the sum of the replies."""
         self._asked += 1
         question = Question(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from operator import add
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from dbmd._utils.threads import one_blas_thread
 from dbmd.engines._at_node import run
+from dbmd.model.node import Node
+from dbmd.protocols import NodeFunction, Reply
 
 
 def available_threads() -> int:
@@ -39,7 +41,7 @@ class Engine:
         Threads; by default :func:`available_threads`.
     """
 
-    def __init__(self, nodes: Sequence[Any], n_threads: int | None = None) -> None:
+    def __init__(self, nodes: Sequence[Node], n_threads: int | None = None) -> None:
         self.nodes = list(nodes)
         threads = min(n_threads or available_threads(), len(self.nodes))
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="dbmd") if threads > 1 else None
@@ -49,10 +51,10 @@ class Engine:
         """Number of nodes."""
         return len(self.nodes)
 
-    def ask(self, node_function: Callable[..., Any], *broadcast: Any) -> Any:
+    def ask(self, node_function: NodeFunction[Reply], /, *broadcast: Any) -> Reply:
         """Run node_function(node, *broadcast) -> (node, reply) at every node; return the sum of the replies."""
 
-        def at(node: Any) -> Any:
+        def at(node: Node) -> tuple[Node, Reply]:
             return run(node_function, node, broadcast, "local")
 
         with one_blas_thread():
@@ -65,7 +67,7 @@ class Engine:
         if self._pool:
             self._pool.shutdown(wait=wait, cancel_futures=not wait)
 
-    def __enter__(self) -> Engine:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -25,15 +25,18 @@ from dbmd.dataset import Dataset, framework_of, in_memory, is_path, open_data
 from dbmd.engines.local import Engine as LocalEngine
 from dbmd.estimator._callbacks import CallbackSupportMixin, Task, with_callbacks
 from dbmd.estimator._checks import check_feature_names, check_finite, number_among, number_sources
+from dbmd.h_step import origin_of
+from dbmd.memberships import write_memberships
 from dbmd.model.evidence import Evidence, pooled
 from dbmd.model.memory import Memory
 from dbmd.model.noise import Noise
 from dbmd.model.result import Result, State
 from dbmd.model.start import nearest
 from dbmd.online import update
+from dbmd.protocols import Engine, MakeEngine
 from dbmd.registry import load as load_module
 from dbmd.saved import directory
-from dbmd.sweep import memberships, origin_of, own_labels, sweep
+from dbmd.sweep import own_labels, sweep, sweep_and_keep
 
 __all__ = ["DBMD", "load"]
 
@@ -167,7 +170,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         max_iter: int = 200,
         tol: float = 2e-3,
         solver_options: Mapping[str, Any] | None = None,
-        engine: Any = "local",
+        engine: str | MakeEngine = "local",
         n_nodes: int | None = None,
         random_state: Any = None,
         warm_start: bool = False,
@@ -475,9 +478,9 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
             sigma2 = self._noise_for(data)
             n, m = data.shape
             W = self.components_.T.astype(float)
-            step = partial(sweep, sigma2=sigma2, prior=self._prior, origin=origin_of(W, data.dtype), gather=False)
+            step = partial(sweep, sigma2=sigma2, prior=self._prior, origin=origin_of(W, data.dtype))
             with self._engine(data) as engine:
-                found = engine.ask(step, W)
+                found = engine.ask(partial(sweep_and_keep, sweep=step, sigma2=sigma2), W)
         log_likelihood = -0.5 * sum(
             s.squares / sigma2[c] + m * s.n * np.log(2 * np.pi * sigma2[c]) for c, s in found.items()
         )
@@ -706,7 +709,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
             return self._lazy_transform(X, source)
         with self._opened(X, source, reset=False) as data:
             out = np.empty((data.shape[0], len(self.components_)), data.dtype)
-            step = partial(memberships, sigma2=self.noise_levels(data), prior=self._prior, out=out)
+            step = partial(write_memberships, sigma2=self.noise_levels(data), prior=self._prior, out=out)
             with LocalEngine(data.nodes(self.n_nodes, len(self.components_))) as engine:
                 engine.ask(step, self.components_.T.astype(float))
         return out
@@ -761,7 +764,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         """Fill in what is NaN in sigma2: the objective minimised over it and the memberships, W fixed."""
         W = self.components_.T.astype(float)
         origin, unknown = origin_of(W, data.dtype), np.isnan(sigma2)
-        step = partial(sweep, prior=self._prior, evidence=self._evidence(data), origin=origin, gather=False)
+        step = partial(sweep, prior=self._prior, evidence=self._evidence(data), origin=origin)
         with self._engine(data) as engine:
             hard = engine.ask(partial(nearest, origin=origin), W)
             noise = Noise.for_data("source", data.n_sources, hard, origin, data.dtype)
@@ -769,17 +772,18 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
             sigma2 = np.where(unknown, levels, sigma2)
             for _ in range(100):
                 before = sigma2
-                levels = noise.levels(engine.ask(partial(step, sigma2=sigma2), W), W)
+                at = partial(sweep_and_keep, sweep=partial(step, sigma2=sigma2), sigma2=sigma2)
+                levels = noise.levels(engine.ask(at, W), W)
                 sigma2 = np.where(unknown, levels, sigma2)
                 if (abs(sigma2 - before) <= 1e-6 * before).all():
                     break
         return sigma2
 
-    def _engine(self, data: Dataset) -> Any:
+    def _engine(self, data: Dataset) -> Engine:
         return data.on(data.lives_on or "local", self.n_nodes, len(self.components_))
 
 
-def _labels(engine: Any, data: Dataset, r: int) -> NDArray[np.intp] | None:
+def _labels(engine: Engine, data: Dataset, r: int) -> NDArray[np.intp] | None:
     """Return the cluster of each sample by the last sweep, shape (n,), if its r memberships were kept here."""
     return engine.ask(own_labels).values if data.is_here and data.keeps_rows(r) else None
 

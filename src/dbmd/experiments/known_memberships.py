@@ -12,7 +12,8 @@ from dbmd.engines.local import Engine
 from dbmd.model.node import Node
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics
-from dbmd.registry import load
+from dbmd.protocols import Engine as AnyEngine
+from dbmd.registry import load_solver
 from dbmd.solvers import WStep
 
 
@@ -61,7 +62,7 @@ class WProblem:
         self,
         solver: str,
         *,
-        engine: Any = None,
+        engine: AnyEngine | None = None,
         start: Float | None = None,
         on_round: Callable[[Float], object] = lambda W: None,
         **options: Any,
@@ -69,4 +70,4 @@ class WProblem:
         """Return what a solver finds, from W = 0 or another start, over the nodes of an engine."""
         W = np.zeros_like(self.shares[0].B) if start is None else start
         with self.engine() as own:
-            return load("solvers", solver).solve(W, (engine or own).ask, self.problem, on_round=on_round, **options)
+            return load_solver(solver).solve(W, (engine or own).ask, self.problem, on_round=on_round, **options)

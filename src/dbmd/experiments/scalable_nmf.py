@@ -19,7 +19,7 @@ that sum to one those of the rarest features lie farthest out, and most samples 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,6 +33,7 @@ from dbmd.data.block import MAX_ROWS
 from dbmd.errors import DataError
 from dbmd.model.node import Node
 from dbmd.model.statistics import Float
+from dbmd.protocols import Ask
 from dbmd.sweep import Labels
 
 ROUNDING = 1e-10  # what is left of a column, relative to it, when it is nothing but rounding
@@ -64,7 +65,7 @@ class SeparableNMF:
 
 
 def separable_nmf(
-    ask: Callable[..., Any], r: int, *, select: str = "xray", normalise: bool = True, shift: bool = False
+    ask: Ask, r: int, *, select: str = "xray", normalise: bool = True, shift: bool = False
 ) -> SeparableNMF:
     """Return the factorisation of the samples at the nodes, after one pass over them.
 
@@ -144,7 +145,7 @@ def memberships(Xt: Any, model: SeparableNMF, *, refine: bool = False) -> Float:
     return np.array([nnls(T, z)[0] for z in Xt @ Q - origin @ Q]).reshape(-1, len(K))
 
 
-def labels(ask: Callable[..., Any], model: SeparableNMF, *, refine: bool = False) -> NDArray[np.intp]:
+def labels(ask: Ask, model: SeparableNMF, *, refine: bool = False) -> NDArray[np.intp]:
     """Return the cluster of each sample at the nodes, shape (n,), in their order: the largest of its memberships.
 
     That is the rule of the paper. Equal memberships go to the feature that was picked first: among them all samples
@@ -169,8 +170,8 @@ def labels(ask: Callable[..., Any], model: SeparableNMF, *, refine: bool = False
 
 def own_labels(node: Node, *, model: SeparableNMF, refine: bool) -> tuple[Node, Labels]:
     """Node: send the cluster of each of its samples."""
-    values = np.empty(node.block.shape[0], np.intp)
-    for chunk in node.block.chunks():
+    values = np.empty(node.samples.shape[0], np.intp)
+    for chunk in node.samples.chunks():
         values[chunk.rows] = memberships(chunk.Xt, model, refine=refine).argmax(axis=1)
     return node, Labels(values)
 
@@ -227,10 +228,10 @@ class Triangle:
 
 def triangle(node: Node) -> tuple[Node, Triangle]:
     """Node: send the triangle of its samples."""
-    m = node.block.shape[1]
+    m = node.samples.shape[1]
     found = Triangle.of_nothing(m)
     # With R on top of them, four times as many samples as features cost little more than samples alone.
-    for parts in _batches((chunk.Xt for chunk in node.block.chunks()), max(4 * m, MAX_ROWS)):
+    for parts in _batches((chunk.Xt for chunk in node.samples.chunks()), max(4 * m, MAX_ROWS)):
         found = found.with_samples(parts)
     return node, found
 

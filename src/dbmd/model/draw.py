@@ -63,7 +63,7 @@ class Draw:
 
 def draw_uniform(node: Node, *, seed: int, take: int) -> tuple[Node, Draw]:
     """Node: draw samples with equal probabilities."""
-    block = node.block
+    block = node.samples
     drawn = Draw.nothing(block.shape[1], take)
     for chunk in block.chunks():
         drawn = drawn.among(chunk.Xt, exponentials(seed, block.first_row + chunk.numbers))
@@ -141,7 +141,7 @@ class Moments:
 def moments(node: Node) -> tuple[Node, PerSource[Moments]]:
     """Node: send the moments of each source."""
     found: PerSource[Moments] = PerSource()
-    for chunk in node.block.chunks():
+    for chunk in node.samples.chunks():
         values = chunk.Xt.data if sparse.issparse(chunk.Xt) else chunk.Xt
         largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
         with np.errstate(over="ignore", under="ignore"):  # the largest value tells
@@ -211,8 +211,8 @@ class Chances:
 def draw_share(node: Node, *, seed: int, chances: Chances) -> tuple[Node, Share]:
     """Node: send each sample with its probability, whatever other nodes do."""
     drawn = Share()
-    for chunk in node.block.chunks():
-        numbers = node.block.first_row + chunk.numbers
+    for chunk in node.samples.chunks():
+        numbers = node.samples.first_row + chunk.numbers
         p = chances.at(chunk.Xt, chunk.source_code)
         own = np.flatnonzero(-np.expm1(-exponentials(seed, numbers)) < p)
         if len(own):

@@ -46,7 +46,7 @@ def measure(node: Node, candidates: Float) -> tuple[Node, PerSource[Summary]]:
     candidates : array of shape (k, m)
         Those of the last time, if any, and new ones behind them.
     """
-    block, known = node.block, node.scratch
+    block, known = node.samples, node.scratch
     if not isinstance(known, Measured):  # nothing, or what the solver of an earlier descent left
         n = block.shape[0] if node.keeps_rows else 0
         known = Measured(np.full(n, np.inf, block.dtype), np.zeros(n, np.int32), 0)
@@ -70,7 +70,7 @@ def draw_by_distance(
     node: Node, candidates: Float, *, seed: int, take: int, precision: dict[int, float]
 ) -> tuple[Node, Draw]:
     """Node: draw samples by their squared distance to the candidates, in units of the noise of their source."""
-    block = node.block
+    block = node.samples
     drawn = Draw.nothing(block.shape[1], take)
     for chunk, d2, _ in _measured(node, candidates):
         # A sample stands for its cluster only as well as its noise allows: precision counts twice.
@@ -93,11 +93,11 @@ def _measured(node: Node, candidates: Float) -> Iterator[tuple[Any, NDArray[Any]
     """Yield chunks with the squared distance to and the number of the nearest candidate, remembered or found again."""
     known = node.scratch
     remembered = isinstance(known, Measured) and known.n_candidates == len(candidates)
-    for chunk in node.block.chunks():
+    for chunk in node.samples.chunks():
         if remembered:
             yield chunk, known.d2[chunk.rows], known.near[chunk.rows]
         else:
-            yield chunk, *distances(chunk.Xt, candidates.astype(node.block.dtype))
+            yield chunk, *distances(chunk.Xt, candidates.astype(node.samples.dtype))
 
 
 def distances(Xt: Any, centres: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:

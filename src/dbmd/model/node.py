@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from numpy.typing import NDArray
 
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics
+
+if TYPE_CHECKING:
+    from dbmd.data.block import Samples
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,8 +27,8 @@ class Node:
     ----------
     name : str
         For messages.
-    block : Block
-        The samples (see :mod:`dbmd.data`).
+    block : Samples, optional
+        The samples (see :mod:`dbmd.data.block`); a node that only takes part in a W-step has none.
     weights : array of shape (n_i,), optional
         For how many samples of the whole each stands.
     keeps_rows : bool
@@ -43,15 +48,21 @@ class Node:
     """
 
     name: str
-    block: Any = None
-    weights: Any = None
+    block: Samples | None = None
+    weights: Float | None = None
     keeps_rows: bool = True
-    Ht: Any = None
+    Ht: NDArray[Any] | None = None
     norms: dict[int, float] | None = None
     origin: Float | None = None
     stats: PerSource[Statistics] | None = None
     quadratic: Quadratic | None = None
     scratch: Any = None
+
+    @property
+    def samples(self) -> Samples:
+        """The block of a node that has one."""
+        assert self.block is not None
+        return self.block
 
 
 def continues(node_function: F) -> F:

@@ -23,6 +23,7 @@ from dbmd.model.measure import distances, draw_by_distance, measure, tally
 from dbmd.model.node import Node
 from dbmd.model.reduce import Spread, can_be_reduced, reduced
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, statistics
+from dbmd.protocols import Ask
 
 SAMPLE, SAMPLE_SHARE = 20_000, 0.01  # so many samples, or such a share if that is more, are fitted at the centre
 SAMPLE_NUMBERS = 8_000_000  # but no more than have so many numbers; zeros of sparse ones do not count
@@ -34,7 +35,7 @@ OVERSAMPLING = 2
 REFINEMENTS = 5  # passes of k-means from there; more gain little
 
 
-def random_samples(ask: Callable[..., Any], r: int, seed: int) -> Float:
+def random_samples(ask: Ask, r: int, seed: int) -> Float:
     """Return W, shape (m, r): r samples drawn at random, without duplicates as far as there are so many."""
     drawn: Draw = ask(partial(draw_uniform, seed=seed, take=4 * r))
     _, first = np.unique(drawn.Xt, axis=0, return_index=True)
@@ -87,7 +88,7 @@ class Clusters(NamedTuple):
     weights: Float
 
 
-def draw_sample(ask: Callable[..., Any], known: PerSource[Moments], r: int, seed: int) -> Sample:
+def draw_sample(ask: Ask, known: PerSource[Moments], r: int, seed: int) -> Sample:
     """Return about 20,000 samples or 1 %; fewer if they have more than 8 million numbers, but 50 for each component.
 
     A light pass, which draws by the moments of the data. Only what is drawn travels.
@@ -101,7 +102,7 @@ def draw_sample(ask: Callable[..., Any], known: PerSource[Moments], r: int, seed
     return Sample(*drawn.in_order(), n)
 
 
-def k_means_of_a_sample(ask: Callable[..., Any], r: int, seed: int) -> Float:
+def k_means_of_a_sample(ask: Ask, r: int, seed: int) -> Float:
     """Return W, shape (m, r), by k-means++ and k-means on some samples."""
     return k_means(draw_sample(ask, ask(moments), r, seed), r, seed).W
 
@@ -148,7 +149,7 @@ def k_means(sample: Sample, r: int, seed: int, spread: Spread = map) -> Clusters
     return Clusters(centres.T, seen, precision[source] * sample.weights)
 
 
-def k_means_parallel(ask: Callable[..., Any], r: int, seed: int) -> Float:
+def k_means_parallel(ask: Ask, r: int, seed: int) -> Float:
     """Return W, shape (m, r), by k-means|| (Bahmani et al. 2012), refined by a few passes of k-means.
 
     Each pass draws samples with a probability that grows with their squared distance to the candidates so far; the
@@ -170,7 +171,7 @@ def k_means_parallel(ask: Callable[..., Any], r: int, seed: int) -> Float:
     return refine(ask, centres.T, REFINEMENTS)
 
 
-def refine(ask: Callable[..., Any], W: Float, passes: int) -> Float:
+def refine(ask: Ask, W: Float, passes: int) -> Float:
     """Return W after some passes of k-means: the exact W-step with hard memberships, sources weighted by precision."""
     for _ in range(passes):
         origin = W.mean(axis=1)
@@ -180,10 +181,17 @@ def refine(ask: Callable[..., Any], W: Float, passes: int) -> Float:
     return W
 
 
+STARTS: dict[str, Callable[[Ask, int, int], Float]] = {
+    "k-means++": k_means_of_a_sample,
+    "k-means||": k_means_parallel,
+    "random": random_samples,
+}
+
+
 def nearest(node: Node, W: Float, *, origin: Float | None = None) -> tuple[Node, PerSource[Statistics]]:
     """Node: assign every sample to the nearest column of W, and send the statistics of these hard memberships."""
     origin = np.zeros(len(W)) if origin is None else origin
-    block, shift = node.block, node.block.shift_for(origin)
+    block, shift = node.samples, node.samples.shift_for(origin)
     centres = (W.T - shift).astype(block.dtype)
     stats: PerSource[Statistics] = PerSource()
     for chunk in block.chunks(shift):

@@ -5,10 +5,8 @@ A round: W goes down (m r floats), W_i R_i - U_i comes up (m r floats).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +14,7 @@ from dbmd.model.lasso import soft
 from dbmd.model.node import Node, continues
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float
+from dbmd.protocols import Ask
 from dbmd.solvers._step import OnRound, WStep, nobody
 
 GATHERS = False
@@ -48,7 +47,7 @@ def local_step(node: Node, W: Float, *, R: Float, problem: Problem, first: bool)
 
 def solve(
     W: Float,
-    ask: Callable[..., Any],
+    ask: Ask,
     problem: Problem,
     *,
     rho: float | None = None,
@@ -67,10 +66,10 @@ def solve(
     ----------
     W : array of shape (m, r)
         Where to start.
-    ask : callable
+    ask : Ask
         Runs a function at every node and adds the replies.
     problem : Problem
-        What the centre knows of (P).
+        What the driver knows of (P).
     rho : float, optional
         The paper's fixed penalty, on the scale of H_c H_c'. Chosen automatically if not given.
     tol : float

@@ -5,15 +5,13 @@ A round: the point Y goes down (m r floats), gradients come up (m r floats).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from dbmd.model.lasso import soft
 from dbmd.model.node import Node, continues
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float
+from dbmd.protocols import Ask
 from dbmd.solvers._step import OnRound, WStep, nobody
 
 GATHERS = False
@@ -28,7 +26,7 @@ def gradient(node: Node, Y: Float) -> tuple[Node, Float]:
 
 def solve(
     W: Float,
-    ask: Callable[..., Any],
+    ask: Ask,
     problem: Problem,
     *,
     tol: float = 1e-10,
@@ -48,10 +46,10 @@ def solve(
     ----------
     W : array of shape (m, r)
         Where to start.
-    ask : callable
+    ask : Ask
         Runs a function at every node and adds the replies.
     problem : Problem
-        What the centre knows of (P).
+        What the driver knows of (P).
     tol : float
         Stop when W changes less than this, relatively.
     max_rounds : int

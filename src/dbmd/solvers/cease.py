@@ -5,10 +5,8 @@ A round: W goes down and gradients come up, then the gradient of the sum goes do
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +14,7 @@ from dbmd.model.lasso import minimise
 from dbmd.model.node import Node, continues
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float, Quadratic
+from dbmd.protocols import Ask
 from dbmd.solvers._step import OnRound, WStep, nobody
 
 GATHERS = False
@@ -54,7 +53,7 @@ def local_solution(node: Node, G: Float, *, gamma: Float, problem: Problem, back
 
 def solve(
     W: Float,
-    ask: Callable[..., Any],
+    ask: Ask,
     problem: Problem,
     *,
     gamma: float | None = None,
@@ -71,10 +70,10 @@ def solve(
     ----------
     W : array of shape (m, r)
         Where to start.
-    ask : callable
+    ask : Ask
         Runs a function at every node and adds the replies.
     problem : Problem
-        What the centre knows of (P).
+        What the driver knows of (P).
     gamma : float, optional
         The paper's proximal weight, on the scale of H_c H_c'. Chosen automatically if not given.
     tol : float

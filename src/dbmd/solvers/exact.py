@@ -6,13 +6,11 @@ than a single round of the others takes both ways, and the minimiser is found to
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from dbmd.model.lasso import minimise
 from dbmd.model.node import Node, continues
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float, Quadratic
+from dbmd.protocols import Ask
 from dbmd.solvers._step import OnRound, WStep, nobody
 
 GATHERS = True
@@ -27,7 +25,7 @@ def own_share(node: Node) -> tuple[Node, Quadratic]:
 
 def solve(
     W: Float,
-    ask: Callable[..., Any],
+    ask: Ask,
     problem: Problem,
     *,
     tol: float = 0.0,
@@ -40,10 +38,10 @@ def solve(
     ----------
     W : array of shape (m, r)
         Where to start; matters only where the minimiser is not unique.
-    ask : callable
+    ask : Ask
         Runs a function at every node and adds the replies.
     problem : Problem
-        What the centre knows of (P).
+        What the driver knows of (P).
     tol, max_rounds
         Taken so that all solvers can be called alike; one round is exact.
     on_round : callable

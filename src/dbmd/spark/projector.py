@@ -16,8 +16,8 @@ from dbmd.data.place import Place
 from dbmd.data.recipe import as_named, distinct
 from dbmd.data.vectors import to_rows
 from dbmd.errors import DataError
+from dbmd.memberships import memberships
 from dbmd.model.statistics import Float
-from dbmd.sweep import HStep, origin_of
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,9 @@ class Projector:
         Xt = self._rows(column)
         block = Block(Xt, 0 if source is None else self._codes(source))
         Ht = np.empty((len(column), self.W.shape[1]))
-        shift = block.shift_for(origin_of(self.W, block.dtype))
-        h_step = HStep.at(self.W, self.prior, self.sigma2, block.dtype, shift)
         # There is a worker for each core already.
         with one_blas_thread():
-            for chunk in block.chunks(shift):
-                Ht[chunk.rows] = h_step.memberships(chunk)
+            memberships(block, self.W, sigma2=self.sigma2, prior=self.prior, out=Ht)
         ends = np.arange(len(column) + 1, dtype=np.int32) * Ht.shape[1]
         return pa.ListArray.from_arrays(pa.array(ends), pa.array(Ht.ravel()))
 

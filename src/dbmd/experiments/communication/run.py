@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from dbmd.engines import Link, Linked, Metered, Traffic
 from dbmd.experiments.experiment import Record, Setting, Task
 from dbmd.experiments.known_memberships import WProblem
 from dbmd.model.statistics import Float
+from dbmd.protocols import NodeFunction, Reply
 from dbmd.registry import load
 
 
@@ -57,7 +57,7 @@ class Timed(Metered):
 
     seconds = 0.0
 
-    def ask(self, node_function: Callable[..., Any], *broadcast: Any) -> Any:
+    def ask(self, node_function: NodeFunction[Reply], /, *broadcast: Any) -> Reply:
         """Run a function at every node and add the replies, counting both ways."""
         clock = time.perf_counter()
         reply = super().ask(node_function, *broadcast)

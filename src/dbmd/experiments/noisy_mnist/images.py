@@ -12,12 +12,12 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from dbmd import DBMD
-from dbmd.algorithm import STARTS
 from dbmd.config import Config
 from dbmd.data.datasets import Labelled, load
 from dbmd.dataset import in_memory
 from dbmd.experiments.experiment import Record, Setting, Task
 from dbmd.metrics import match
+from dbmd.model.start import STARTS
 
 Images = NDArray[np.float32]
 Groups = NDArray[np.intp]

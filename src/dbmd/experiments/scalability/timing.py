@@ -5,21 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
-from dbmd.algorithm import begin, descend
+from dbmd.algorithm import descend
 from dbmd.config import Config
 from dbmd.engines import Traffic
-from dbmd.engines.local import Engine
+from dbmd.engines.local import Engine as LocalEngine
 from dbmd.experiments.scalability.simulation import Work
 from dbmd.model.node import Node
 from dbmd.model.result import Iteration, State
 from dbmd.model.start import random_samples
+from dbmd.protocols import Engine, NodeFunction, Reply
+from dbmd.start import Setting, begin
 
 
-class Alone:
+class Alone(LocalEngine):
     """An engine whose nodes work one after the other, in this thread, and tell how long each took.
 
     The clock is that of the thread (CPU time): what the work takes on a core that nobody else has.
@@ -31,42 +33,42 @@ class Alone:
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self.engine = Engine(nodes, n_threads=1)
-        self.n_nodes = self.engine.n_nodes
+        super().__init__(nodes, n_threads=1)
         self.seconds: list[tuple[float, ...]] = []  # of each node, for each question
 
-    def ask(self, node_function: Callable[..., Any], *broadcast: Any) -> Any:
+    def ask(self, node_function: NodeFunction[Reply], /, *broadcast: Any) -> Reply:
         """Run a function at every node, note how long each takes, and add the replies."""
-        clocked = self.engine.ask(_Clocking(node_function), *broadcast)
+        clocked = super().ask(_Clocking(node_function), *broadcast)
         self.seconds.append(clocked.seconds)
         return clocked.reply
 
 
 @dataclass(frozen=True)
-class _Clocked:
+class _Clocked(Generic[Reply]):
     """A reply and how long it took; of added replies, how long each took."""
 
-    reply: Any
+    reply: Reply
     seconds: tuple[float, ...]
 
-    def __add__(self, other: _Clocked) -> _Clocked:
-        return _Clocked(self.reply + other.reply, self.seconds + other.seconds)
+    def __add__(self, other: _Clocked[Reply]) -> _Clocked[Reply]:
+        reply: Reply = self.reply + other.reply  # type: ignore[operator]
+        return _Clocked(reply, self.seconds + other.seconds)
 
 
 @dataclass(frozen=True)
-class _Clocking:
+class _Clocking(Generic[Reply]):
     """A node function by the clock."""
 
-    func: Callable[..., Any]
+    func: NodeFunction[Reply]
 
-    def __call__(self, node: Any, *broadcast: Any) -> tuple[Any, _Clocked]:
+    def __call__(self, node: Node, *broadcast: Any) -> tuple[Node, _Clocked[Reply]]:
         clock = time.thread_time()
         node, reply = self.func(node, *broadcast)
         return node, _Clocked(reply, (time.thread_time() - clock,))
 
 
 def iterate(
-    engine: Any,
+    engine: Engine,
     config: Config,
     dtype: np.dtype[Any],
     seed: int,
@@ -76,18 +78,18 @@ def iterate(
 
     ``on_iteration`` is told of the state after each iteration, and of that before the first.
     """
-    setting = {"engine": engine, "config": config, "n_sources": 1, "dtype": dtype}
-    state = begin(random_samples(engine.ask, config.n_components, seed), **setting)
+    setting = Setting(engine, config, 1, dtype)
+    state = begin(setting, random_samples(engine.ask, config.n_components, seed))
     on_iteration(state)
-    return descend(state, **setting, on_iteration=on_iteration).history
+    return descend(state, setting, on_iteration).history
 
 
-def warm_up(engine: Any, config: Config, dtype: np.dtype[Any], seed: int) -> None:
+def warm_up(engine: Engine, config: Config, dtype: np.dtype[Any], seed: int) -> None:
     """Run one iteration from another start: workers and compiled code are there then, and nothing that is of use."""
     iterate(engine, replace(config, max_iter=1), dtype, seed + 1)
 
 
-def measure(engine: Any, config: Config, dtype: np.dtype[Any], seed: int) -> tuple[float, list[float]]:
+def measure(engine: Engine, config: Config, dtype: np.dtype[Any], seed: int) -> tuple[float, list[float]]:
     """Return the seconds from the start to the end of the last iteration, and those of each iteration."""
     warm_up(engine, config, dtype, seed)
     clock = time.perf_counter()

@@ -17,8 +17,8 @@ from dbmd.errors import DataError
 from dbmd.experiments.experiment import Record, Setting, Task
 from dbmd.experiments.truth.data import Float, Mixtures, made, membership_error, pattern_error
 from dbmd.experiments.truth.methods import METHODS, NONNEGATIVE
+from dbmd.memberships import write_memberships
 from dbmd.model.result import State
-from dbmd.sweep import memberships
 
 SHOWN = 40  # points of a curve, at equal distances on a logarithmic axis
 
@@ -106,7 +106,7 @@ def _distance(data: Mixtures, W: Float) -> Record:
 def _memberships(data: Mixtures, W: Float) -> Float:
     """Return the memberships of all samples for a W of shape (m, r); the noise does not move them."""
     out = np.empty(data.memberships.shape, data.X.dtype)
-    step = partial(memberships, sigma2=np.ones(1), prior=np.zeros(W.shape[1]), out=out)
+    step = partial(write_memberships, sigma2=np.ones(1), prior=np.zeros(W.shape[1]), out=out)
     with in_memory(data.X) as dataset, dataset.on("local", None, W.shape[1]) as engine:
         engine.ask(step, np.asarray(W, float))
     return out

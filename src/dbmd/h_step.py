@@ -1,0 +1,184 @@
+"""The H-step: the memberships of samples at a given W, prepared once and applied chunk by chunk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dbmd.data.block import Chunk, Samples
+from dbmd.errors import DataError
+from dbmd.model.evidence import Evidence
+from dbmd.model.statistics import Float
+from dbmd.protocols import FaceCovariance, Kernel
+from dbmd.registry import load_kernel
+
+
+@dataclass(frozen=True)
+class HStep:
+    """The H-step at a given W: everything but the samples.
+
+    Memberships sum to one, so x - W h = (x - c) - (W - c 1')h for any vector c. If c is the mean of the columns of W, Q
+    and b lose the part that all components share, which is most of them on raw data. Where that part is small, c is the
+    shift, and no offset is needed.
+
+    Attributes
+    ----------
+    shift : array of shape (m,)
+        What is subtracted from samples while they are read: ``samples.chunks(h_step.shift)``.
+    W_centred : array of shape (m, r), of the type of the data
+        W - c 1'.
+    offset : array of shape (r,), optional
+        (W - c 1')'(c - shift), to be subtracted from (x - shift)'(W - c 1'). None if it is zero.
+    Q : array of shape (r, r)
+        Gram matrix of W - c 1'.
+    prior : array of shape (r,)
+        alpha0 - 1.
+    sigma2 : array of shape (n_sources,)
+        Noise level of each source.
+    kernel : Kernel
+        See :mod:`dbmd.kernels`.
+    evidence : Evidence, optional
+        How the memberships are integrated out, if they are.
+    """
+
+    shift: Float
+    W_centred: NDArray[Any]
+    offset: NDArray[Any] | None
+    Q: Float
+    prior: Float
+    sigma2: Float
+    kernel: Kernel
+    evidence: Evidence | None = None
+
+    @classmethod
+    def prepare(
+        cls,
+        samples: Samples,
+        W: Float,
+        *,
+        sigma2: Float,
+        prior: Float,
+        origin: Float | None = None,
+        near_zero: bool = False,
+        evidence: Evidence | None = None,
+        kernel: str = "cpu",
+    ) -> HStep:
+        """Return the H-step for samples at W.
+
+        Parameters
+        ----------
+        samples : Samples
+            Only their type matters, and whether they are sparse or have to be gathered.
+        W : array of shape (m, r)
+            The basis.
+        sigma2 : array of shape (n_sources,)
+            The noise levels.
+        prior : array of shape (r,)
+            alpha0 - 1.
+        origin : array of shape (m,), optional
+            A point amidst the samples, by default :func:`origin_of` W. It is the shift of dense samples.
+        near_zero : bool
+            Whether dense samples that need not be gathered are read as they are, without a shift.
+        evidence : Evidence, optional
+            How the memberships are integrated out, if they are.
+        kernel : str
+            Name of the kernel.
+        """
+        origin = origin_of(W, samples.dtype) if origin is None else origin
+        shift = np.zeros_like(origin) if near_zero and samples.is_in_a_row else samples.shift_for(origin)
+        c = W.mean(axis=1)
+        shared, own = np.sum((c - shift) ** 2), np.sum((W - c[:, None]) ** 2) / W.shape[1]
+        # With a prior, where the H-step stops depends on Q: then it must be the same for dense and sparse samples.
+        c = shift if shared <= own and not prior.any() else c
+        W_centred = W - c[:, None]
+        return cls(
+            shift,
+            np.ascontiguousarray(W_centred, samples.dtype),
+            None if c is shift else ((c - shift) @ W_centred).astype(samples.dtype),
+            W_centred.T @ W_centred,
+            prior,
+            sigma2,
+            load_kernel(kernel),
+            evidence,
+        )
+
+    def memberships(self, chunk: Chunk, Ht0: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return Ht, shape (rows, r): for each sample the minimiser of the objective given W and sigma.
+
+        Parameters
+        ----------
+        chunk : Chunk
+            Samples, less the shift.
+        Ht0 : array of shape (rows, r), optional
+            Where to start.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            Bt = chunk.Xt @ self.W_centred
+            if self.offset is not None:
+                Bt -= self.offset
+            if not np.isfinite(Bt.sum()):
+                raise DataError(
+                    f"A sample is too large for {Bt.dtype}: its products with the components leave the range of the "
+                    "type. Take the data in the units that the model was fitted in."
+                )
+        a = self.sigma2[chunk.source_code] * self.prior
+        return self.kernel.solve_h(self.Q, Bt, a, Ht0)
+
+    def cost(self, Ht: NDArray[Any], weights: Float | None) -> float:
+        """Return the Dirichlet term of the objective for memberships, shape (rows, r), each counted by its weight."""
+        if not self.prior.any():
+            return 0.0
+        return -float(self.prior @ (self.kernel.sum_log(Ht) if weights is None else weights @ np.log(Ht)))
+
+    def covariance(self, source_code: int) -> Covariance:
+        """Return an accumulator for the covariances of the memberships of a source."""
+        assert self.evidence is not None
+        level = float(self.sigma2[source_code])
+        faces = self.kernel.FaceCovariance(self.Q, self.evidence.excess[source_code] * level)
+        return Covariance(faces, self.evidence, source_code, self.Q, level)
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """The sum of the covariances of the memberships of a source, chunk after chunk.
+
+    Attributes
+    ----------
+    faces : FaceCovariance
+        The accumulator of the kernel.
+    evidence : Evidence
+        How memberships are integrated out.
+    source_code : int
+        The source.
+    Q : array of shape (r, r)
+        Gram matrix of W.
+    sigma2 : float
+        Noise level of the source.
+    """
+
+    faces: FaceCovariance
+    evidence: Evidence
+    source_code: int
+    Q: Float
+    sigma2: float
+
+    def add(self, Ht: NDArray[Any], weights: Float | None, rows: NDArray[np.intp]) -> None:
+        """Add samples: memberships, shape (n, r), weights and row numbers in the whole data, shape (n,)."""
+        counted = self.evidence.counted(rows)
+        if counted is not None:
+            Ht = Ht[counted]
+            weights = np.full(len(Ht), float(self.evidence.one_in)) * (1.0 if weights is None else weights[counted])
+        self.faces.add(Ht, weights)
+
+    def total(self) -> tuple[Float, float]:
+        """Return the sum of the covariances, shape (r, r), and the cost of the memberships in the objective."""
+        S, log_det = self.faces.total()
+        return S, self.evidence.cost(self.source_code, S, log_det, self.Q, self.sigma2)
+
+
+def origin_of(W: Float, dtype: np.dtype[Any]) -> Float:
+    """Return the mean of the columns of W, shape (m,), rounded to the type of the samples: a point amidst them."""
+    return W.mean(axis=1).astype(dtype).astype(np.float64)

@@ -1,0 +1,180 @@
+"""The state before the first iteration: W, the noise levels, and how memberships are integrated out.
+
+The ways to a first W, k-means and random samples, are in model/start.py. By default a fit of a sample on the driver
+follows: its iterations cost next to nothing, and after it a few passes over all samples are enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dbmd._utils.threads import one_blas_thread
+from dbmd.config import Config
+from dbmd.data.partition import partition
+from dbmd.engines.local import Engine as LocalEngine
+from dbmd.engines.local import available_threads
+from dbmd.h_step import origin_of
+from dbmd.model.draw import Moments
+from dbmd.model.evidence import Evidence, noise_excess
+from dbmd.model.low_rank import LowRank
+from dbmd.model.node import Node
+from dbmd.model.noise import Noise, least_level
+from dbmd.model.result import State
+from dbmd.model.start import STARTS, Sample, draw_sample, k_means, nearest
+from dbmd.model.statistics import Float, PerSource, middle
+from dbmd.protocols import Engine
+
+# Nodes of a sample on the driver: one for each 1000 samples, at most 8. Their number does not depend on the machine,
+# because it changes the last digits of the sums.
+SAMPLE_NODES, SAMPLES_PER_NODE = 8, 1000
+SAMPLE_TOL = 0.1  # tolerance of the fit of a sample, relative to that of all samples: an iteration there costs little
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What stays the same throughout a fit.
+
+    Attributes
+    ----------
+    engine : Engine
+        Has the nodes.
+    config : Config
+        The parameters.
+    n_sources : int
+        Sources have the codes 0 to n_sources - 1.
+    dtype : dtype
+        Of the data.
+    """
+
+    engine: Engine
+    config: Config
+    n_sources: int
+    dtype: np.dtype[Any]
+
+
+Descend = Callable[[State, Setting], State]
+
+
+def find_start(
+    setting: Setting,
+    moments: PerSource[Moments],
+    seed: int,
+    evidence: Evidence | None,
+    descend: Descend,
+) -> State:
+    """Return the state before the first iteration, found as ``config.init`` says.
+
+    Wide samples are clustered and fitted in the space of their leading principal directions (model/reduce.py). The
+    noise outside of that space counts, too.
+
+    Parameters
+    ----------
+    setting : Setting
+        The fit.
+    moments : PerSource[Moments]
+        Of all samples.
+    seed : int
+        Of the draws.
+    evidence : Evidence, optional
+        How memberships are integrated out, if it is known already.
+    descend : callable
+        ``descend(state, setting)`` fits the sample: :func:`dbmd.algorithm.descend`.
+    """
+    config, dtype, r = setting.config, setting.dtype, setting.config.n_components
+    if config.init != "k-means++":
+        W = STARTS[str(config.init)](setting.engine.ask, r, seed)
+        return start_from(setting, moments, seed, evidence, W)
+    sample = draw_sample(setting.engine.ask, moments, r, seed)
+    with ThreadPoolExecutor(available_threads()) as pool, one_blas_thread():
+        clusters = k_means(sample, r, seed, pool.map)
+        if config.inference == "evidence" and evidence is None:
+            excess = noise_excess(sample.Xt, clusters.weights, sample.source, setting.n_sources, r, pool.map)
+            evidence = Evidence.of(excess, sample.n_of_all, r)
+    if config.inference == "map" and not sample.is_worth_a_peak_fit:
+        return begin(setting, clusters.W)
+    # In float64 whatever the type of the data: the many small moves of this fit would be lost in the rounding of
+    # float32. Of reduced samples everything but the memberships is in float64 anyway.
+    sample_type = dtype if isinstance(clusters.Xt, LowRank) else np.dtype(np.float64)
+    with LocalEngine(_nodes_on_the_driver(sample, clusters.Xt, sample_type)) as driver, one_blas_thread():
+        sample_config = replace(config, solver="exact", solver_options=None, tol=SAMPLE_TOL * config.tol)
+        sample_setting = replace(setting, engine=driver, config=sample_config, dtype=sample_type)
+        state = begin(sample_setting, clusters.W)
+        if evidence is not None:
+            state = replace(state, evidence=Evidence.of(evidence.excess, len(sample.source), r))
+        state = descend(state, sample_setting)
+    origin = state.origin.astype(dtype).astype(np.float64)  # exact in the type of the samples
+    floor = state.floor * least_level(dtype) / least_level(sample_type)
+    return State(state.W, state.sigma2, origin, floor, evidence, path=state.path.elsewhere())
+
+
+def start_from(
+    setting: Setting,
+    moments: PerSource[Moments],
+    seed: int,
+    evidence: Evidence | None,
+    W: Float,
+    sigma2: Float | None = None,
+) -> State:
+    """Return the state before the first iteration from a given W.
+
+    Parameters
+    ----------
+    setting, moments, seed, evidence
+        As for :func:`find_start`.
+    W : array of shape (m, r)
+        The basis.
+    sigma2 : array of shape (n_sources,), optional
+        The noise levels; by default they are found from the distances of the samples to the columns of W.
+    """
+    state = begin(setting, W, sigma2)
+    if setting.config.inference == "evidence" and evidence is None:
+        evidence = _find_evidence(setting, moments, seed, state.sigma2)
+    return replace(state, evidence=evidence)
+
+
+def begin(setting: Setting, W: Float, sigma2: Float | None = None) -> State:
+    """Return the state at W, shape (m, r), without evidence."""
+    dtype = setting.dtype
+    origin = origin_of(W, dtype)
+    hard = setting.engine.ask(partial(nearest, origin=origin), W)
+    noise = Noise.for_data(setting.config.noise, setting.n_sources, hard, origin, dtype)
+    if sigma2 is None:
+        sigma2 = noise.levels(hard.map(lambda s: s.summary(W, origin)), W)
+    # A column of W may be far out; the mean of the samples is not.
+    mean = origin + middle(hard)
+    return State(W, sigma2, mean.astype(dtype).astype(np.float64), noise.floor)
+
+
+def _find_evidence(setting: Setting, moments: PerSource[Moments], seed: int, sigma2: Float) -> Evidence:
+    """Return how to integrate memberships out, with the noise excess of a sample at given noise levels."""
+    r = setting.config.n_components
+    sample = draw_sample(setting.engine.ask, moments, r, seed)
+    with one_blas_thread():
+        weights = sample.weights / sigma2[sample.source]
+        excess = noise_excess(sample.Xt, weights, sample.source, len(sigma2), r)
+    return Evidence.of(excess, sample.n_of_all, r)
+
+
+def _nodes_on_the_driver(sample: Sample, Xt: Any, dtype: np.dtype[Any]) -> list[Node]:
+    """Return nodes of a sample, sorted by source so that there are few chunks.
+
+    Parameters
+    ----------
+    sample : Sample
+        Its sources and weights.
+    Xt : array, CSR array or LowRank of shape (n, m)
+        The sample as it was clustered.
+    dtype : dtype
+        Type to compute with.
+    """
+    order = np.argsort(sample.source, kind="stable")
+    n_nodes = min(SAMPLE_NODES, 1 + len(order) // SAMPLES_PER_NODE)
+    nodes = partition(Xt[order], sample.source[order], n_nodes, dtype)
+    weights = np.split(sample.weights[order], [node.samples.first_row for node in nodes[1:]])
+    return [replace(node, weights=own) for node, own in zip(nodes, weights, strict=True)]
