@@ -91,7 +91,7 @@ def passes(spark: Any, client: Any) -> None:
         for told, data in (("Spark", frame), ("Dask", da.concatenate(blocks))):
             clock = time.perf_counter()
             opened = open_data(data)
-            print(f"first load, {told}: {time.perf_counter() - clock:.1f} s, {opened.place}", flush=True)
+            print(f"first load, {told}: {time.perf_counter() - clock:.1f} s, {opened.description}", flush=True)
             if told == "Spark":
                 on_spark = opened
             else:

@@ -304,7 +304,7 @@ def contents(data, n_nodes=None):
     """Return samples, sources and classes of a dataset, in order, as its nodes hold them."""
     n, m = data.shape
     X, sources, classes = np.full((n, m), np.nan), np.full(n, -1), np.full(n, -1)
-    for node in data.make_nodes(n_nodes):
+    for node in data.nodes(n_nodes, 1):
         for chunk in node.block.chunks():
             rows = node.block.first_row + chunk.numbers
             assert (sources[rows] == -1).all(), "a row came twice"

@@ -66,7 +66,7 @@ def opened(written, **options):
 
 
 def blocks(data, n_nodes=None):
-    return [node.block for node in data.make_nodes(n_nodes)]
+    return [node.block for node in data.nodes(n_nodes, 1)]
 
 
 @pytest.fixture(params=[KEPT, STREAMED], ids=["kept", "streamed"])
@@ -133,7 +133,7 @@ def test_nodes_cover_all_rows_once_and_in_order_for_any_number_of_nodes(kind, me
         label=written[0].label,
         memory=memory,
     )
-    nodes = data.make_nodes(n_nodes)
+    nodes = data.nodes(n_nodes, 1)
     assert 1 <= len(nodes) <= n_nodes
     edges = [node.block.first_row for node in nodes]
     assert edges[0] == 0

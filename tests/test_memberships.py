@@ -30,7 +30,7 @@ def opened(X, folder, *, dtype=None, rows=77):
     pq.write_table(pa.table(columns), folder / "data.parquet", row_group_size=rows)
     names = [f"x{i}" for i in range(X.shape[1])]
     data = dbmd.open_data(folder / "data.parquet", columns=names, source="lab", keep=["id"], dtype=dtype)
-    return data.make_nodes(1)[0].block
+    return data.nodes(1, 1)[0].block
 
 
 def collected(pieces):
@@ -112,8 +112,8 @@ def test_sparse_data_give_what_dense_ones_give(problem, tmp_path):
     np.save(tmp_path / "data.npy", X)
     found = []
     for name in ("data.npz", "data.npy"):
-        block = dbmd.open_data(tmp_path / name).make_nodes(1)[0].block
-        pieces = iter_memberships(block, W, sigma2=np.ones(1), prior=np.zeros(3), n_threads=2)
+        block = dbmd.open_data(tmp_path / name).nodes(1, 1)[0].block
+        pieces = project(block, W, sigma2=np.ones(1), prior=np.zeros(3), n_threads=2)
         found.append(np.concatenate([Ht for _, Ht in pieces]))
     np.testing.assert_allclose(found[0], found[1], atol=1e-10)
 

@@ -14,10 +14,9 @@ from dbmd.data.ahead import ahead
 from dbmd.data.block import Samples, Window, canonical, float_type
 from dbmd.data.finite import not_finite
 from dbmd.data.formats import MEMORY, batch_rows
-from dbmd.dataset import Dataset
+from dbmd.dataset import SingleBlock
 from dbmd.errors import DataError
 from dbmd.estimator import DBMD
-from dbmd.model.node import Node
 
 __all__ = ["dbmd"]
 
@@ -149,11 +148,13 @@ class Backed(Samples):
             yield Window(i, rows, self.source_codes if isinstance(self.source_codes, int) else self.source_codes[i:j])
 
 
-def _backed(X: Any, batches: NDArray[Any] | None) -> Dataset:
+def _backed(X: Any, batches: NDArray[Any] | None) -> SingleBlock:
     """Return a matrix in an open file as a dataset: one node, for one file is read by one thread at a time."""
     names, codes = (None, 0) if batches is None else np.unique(batches, return_inverse=True)
     block = Backed(X, codes if names is not None and len(names) > 1 else 0)
-    return Dataset(block.shape, block.dtype, names, lambda n_nodes: [Node("adata", block)], MEMORY)
+    return SingleBlock(
+        shape=block.shape, dtype=block.dtype, source_names=names, memory=MEMORY, block=block, name="adata"
+    )
 
 
 def _told(params: dict[str, Any]) -> dict[str, Any]:

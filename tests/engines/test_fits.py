@@ -132,7 +132,7 @@ def test_files_that_need_no_decoding_are_mapped_where_they_are(engine, cluster, 
     cluster(engine)
     np.save(tmp_path / "x.npy", X)
     with dbmd.open_data(tmp_path / "x.npy", engine=engine) as data:
-        assert "in every pass" in data.place
+        assert "in every pass" in data.description
         found = model(engine).fit(data)
     assert close_to(found, model().fit(dbmd.open_data(tmp_path / "x.npy")), 1e-8)
 
@@ -242,7 +242,7 @@ def test_partitions_of_any_kind(spark, local, cut):
         parted = spark.sparkContext.parallelize(parts, len(parts)).flatMap(lambda part: part)
     frame = spark.createDataFrame(parted, "x array<double>, lab string")
     with dbmd.open_data(frame, source="lab") as data:
-        assert f"in {parted.getNumPartitions()} partition" in data.place
+        assert f"in {parted.getNumPartitions()} partition" in data.description
         found = model("spark", max_iter=1).fit(data)
     n = len(rows)
     expected = local(max_iter=1) if n == N else model(max_iter=1).fit(X[:n], source=LAB[:n])
@@ -253,7 +253,7 @@ def test_partitions_of_any_kind(spark, local, cut):
 def test_the_number_of_nodes_can_be_chosen(frame, local):
     # Spark deals rows out anew, so their order is another: what depends on it is the start, which is given.
     with dbmd.open_data(frame.select("dense", "lab"), source="lab", n_nodes=5) as data:
-        assert "in 5 partitions" in data.place
+        assert "in 5 partitions" in data.description
         assert close_to(model("spark").fit(data), local(), 1e-8)
 
 
@@ -374,7 +374,7 @@ def test_chunked_columns_are_put_together_with_a_warning(da, local):
 @on_dask
 def test_the_number_of_nodes_of_an_array_can_be_chosen(da, local):
     with dbmd.open_data(da.from_array(X, chunks=(N, -1)), source=LAB, n_nodes=4) as data:
-        assert "in 4 partitions" in data.place
+        assert "in 4 partitions" in data.description
         assert close_to(model("dask").fit(data), local(), 1e-8)
 
 

@@ -277,7 +277,7 @@ def _start(path: str) -> Any:
 def _about(dataset: Any) -> str:
     n, m = dataset.shape
     sources = f", {dataset.n_sources} sources" if dataset.n_sources > 1 else ""
-    return f"{n:,} samples of {m:,} features{sources}; {dataset.place}, {dataset.dtype}."
+    return f"{n:,} samples of {m:,} features{sources}; {dataset.description}, {dataset.dtype}."
 
 
 def _check_same(path: Path, finished: Any, params: dict[str, Any], dataset: Any) -> None:

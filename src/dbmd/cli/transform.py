@@ -92,8 +92,8 @@ def transform(
             f"{shown(data[0])}: has {dataset.shape[1]} features where the model has {fitted.n_features_in_}. "
             "Say which to take with --columns or --drop."
         )
-    block = dataset.make_nodes(1)[0].samples
-    pieces = iter_memberships(
+    block = dataset.nodes(1, len(fitted.components_))[0].block
+    pieces = project(
         block,
         fitted.components_.T.astype(float),
         sigma2=fitted.noise_levels(dataset),

@@ -146,7 +146,7 @@ def test_whatever_the_text_says_it_is_read_or_refused_in_our_words(folder, data)
         assert str(folder / "any.csv") in str(error)  # noqa: PT017 - either is fine
     else:
         assert found.shape[0] > 0
-        assert all(np.isfinite(dense(c.Xt)).all() for node in found.make_nodes(2) for c in node.block.chunks())
+        assert all(np.isfinite(dense(c.Xt)).all() for node in found.nodes(2, 1) for c in node.block.chunks())
 
 
 def test_the_line_of_a_row_below_a_damaged_place_is_guessed(tmp_path, rng):

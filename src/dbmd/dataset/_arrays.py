@@ -1,0 +1,79 @@
+"""Samples in the memory of this process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dbmd.data import partition
+from dbmd.data.block import canonical, float_type
+from dbmd.dataset._base import Dataset
+from dbmd.engines.local import available_threads
+from dbmd.model.node import Node
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class InMemory(Dataset):
+    """Samples in the memory of this process.
+
+    Attributes
+    ----------
+    Xt : array or CSR array of shape (n, m)
+        The samples, numbers of any type.
+    source_codes : array of int of shape (n,), or an int
+        The source of each sample, or of all: an index into ``source_names``.
+    class_codes : array of int of shape (n,), optional
+        The known class of each sample: an index into ``classes``.
+    default_n_nodes : int, optional
+        Number of nodes if the caller has no wish; by default the number of threads.
+    """
+
+    Xt: Any
+    source_codes: NDArray[np.intp] | int = 0
+    class_codes: NDArray[np.intp] | None = None
+    default_n_nodes: int | None = None
+
+    @property
+    def description(self) -> str:
+        """Where the samples are, for people."""
+        return "in memory"
+
+    def nodes(self, n_nodes: int | None, r: int) -> list[Node]:
+        """Return the samples as nodes; see :meth:`Dataset.nodes`."""
+        n_nodes = n_nodes or self.default_n_nodes or available_threads()
+        keeps = self.keeps_rows(r)
+        nodes = partition(self.Xt, self.source_codes, n_nodes, self.dtype, self.class_codes)
+        return [replace(node, keeps_rows=keeps) for node in nodes]
+
+
+def in_memory(
+    Xt: Any,
+    source_names: NDArray[Any] | None = None,
+    source_codes: NDArray[np.intp] | int = 0,
+    feature_names: Any = None,
+) -> InMemory:
+    """Return arrays as a dataset.
+
+    Parameters
+    ----------
+    Xt : array or CSR array of shape (n, m)
+        The samples.
+    source_names : array of shape (n_sources,), optional
+        Names of the sources.
+    source_codes : array of int of shape (n,), or an int
+        The source of each sample, or of all: an index into ``source_names``.
+    feature_names : array of str of shape (m,), optional
+        Names of the features.
+    """
+    return InMemory(
+        shape=Xt.shape,
+        dtype=float_type(Xt.dtype),
+        source_names=source_names,
+        feature_names=feature_names,
+        Xt=canonical(Xt) if sparse.issparse(Xt) else Xt,
+        source_codes=source_codes,
+    )

@@ -1,0 +1,159 @@
+"""A collection of Spark or Dask, whose partitions stay on the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+from numpy.typing import DTypeLike
+
+from dbmd.data.address import shown
+from dbmd.data.columns import Wanted, choose_named
+from dbmd.data.part import Numbering, OnBlocks, Stock, of_array, of_table, take_stock
+from dbmd.dataset._base import Dataset
+from dbmd.errors import DataError
+from dbmd.model.node import Node
+from dbmd.registry import load
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CollectionDataset(Dataset):
+    """A DataFrame or array of Spark or Dask: its partitions are nodes on the workers.
+
+    Attributes
+    ----------
+    framework : str
+        Name of the engine: "spark" or "dask".
+    placement : Placement
+        The partitions on the workers; released with the dataset.
+    numbering : Numbering
+        What makes blocks of the partitions.
+    session : Session, optional
+        The cluster, if it was started to read files; closed with the dataset.
+    """
+
+    framework: str
+    placement: Any
+    numbering: Numbering
+    session: Any = None
+
+    @property
+    def description(self) -> str:
+        """Where the samples are, for people."""
+        n = self.placement.n_nodes
+        return f"on {self.framework} in {n} partition{'s' * (n != 1)}"
+
+    @property
+    def lives_on(self) -> str:
+        """Name of the engine whose workers hold the samples."""
+        return self.framework
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the labels of all samples may be collected in this process: no."""
+        return False
+
+    def nodes(self, n_nodes: int | None, r: int) -> list[Node]:
+        """Raise a ValueError: the samples are not in this process."""
+        raise self._elsewhere("local")
+
+    def on(self, engine: str | Callable[..., Any], n_nodes: int | None, r: int) -> Any:
+        """Return an engine on the partitions, as many as there are; see :meth:`Dataset.on`."""
+        if engine != self.framework:
+            raise self._elsewhere(engine)
+        return PartitionEngine(load("engines", self.framework).Engine(self.placement), self.numbering)
+
+    def _elsewhere(self, engine: Any) -> ValueError:
+        return ValueError(f"The data are on {self.framework}: fit them with engine={self.framework!r}. Got {engine!r}.")
+
+    def close(self) -> None:
+        """Release the partitions, and close the session."""
+        try:
+            self.placement.close()
+        finally:
+            if self.session is not None:
+                self.session.close()
+
+
+class PartitionEngine:
+    """An engine for node functions on blocks, around an engine whose nodes hold partitions.
+
+    Parameters
+    ----------
+    engine : Engine
+        With nodes that hold partitions.
+    numbering : Numbering
+        What makes blocks of them.
+    """
+
+    def __init__(self, engine: Any, numbering: Numbering) -> None:
+        self.engine, self.numbering, self.n_nodes = engine, numbering, engine.n_nodes
+
+    def ask(self, node_function: Callable[..., Any], *broadcast: Any) -> Any:
+        """Run a function at every node and add the replies."""
+        return self.engine.ask(OnBlocks(node_function, self.numbering), *broadcast)
+
+    def close(self) -> None:
+        """Close the engine."""
+        self.engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def open_collection(
+    data: Any,
+    framework: str,
+    wanted: Wanted,
+    dtype: DTypeLike | None,
+    n_nodes: int | None,
+    paths: Any,
+    session: Any,
+) -> CollectionDataset:
+    """Return a collection of Spark or Dask as a dataset; paths: where it comes from, for the record."""
+    module = load("engines", framework)
+    kinds = module.columns_of(data)
+    if kinds is None:
+        if wanted.label is not None or wanted.columns is not None or wanted.drop:
+            raise DataError("Arrays have no names: label, columns and drop are for files and frames.")
+        placement = module.place(data, of_array, n_nodes=n_nodes, sources=wanted.source)
+    else:
+        if not isinstance(wanted.source, str | None):
+            raise DataError("The source of a DataFrame is the name of one of its columns.")
+        features, names = choose_named(kinds, wanted, "The DataFrame")
+        to_node = partial(of_table, columns=features, source=wanted.source, label=wanted.label)
+        placement = module.place(data, to_node, n_nodes=n_nodes, names=names)
+    try:
+        if not placement.n_nodes:
+            raise DataError("The data have no rows: they have no partitions.")
+        with module.Engine(placement) as running:
+            stock: Stock = running.ask(take_stock)
+        has_sources, has_classes = wanted.source is not None, wanted.label is not None
+        numbering = Numbering.of(stock, has_sources=has_sources, has_classes=has_classes, dtype=dtype)
+    except BaseException:
+        placement.close()
+        raise
+    return CollectionDataset(
+        shape=numbering.shape,
+        dtype=numbering.dtype,
+        source_names=numbering.source_names,
+        feature_names=stock.columns,
+        classes=numbering.classes,
+        about={
+            "paths": [shown(path) for path in ([paths] if isinstance(paths, str | Path) else paths)],
+            "source": wanted.source if isinstance(wanted.source, str) else None,
+            "label": wanted.label,
+            "encode": {},
+            "fingerprint": f"{stock.fingerprint:016x}",
+        },
+        framework=framework,
+        placement=placement,
+        numbering=numbering,
+        session=session,
+    )

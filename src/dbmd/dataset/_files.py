@@ -1,0 +1,174 @@
+"""Samples in files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from dbmd.data.address import shown
+from dbmd.data.columns import Wanted, choose, complete, computing_type
+from dbmd.data.cut import cut, ranges
+from dbmd.data.files import open_all
+from dbmd.data.formats import Reader
+from dbmd.data.kept import Kept, ToKeep, storage_type, stored_bytes
+from dbmd.data.recipe import Recipe
+from dbmd.data.scan import Scan, scan
+from dbmd.data.stream import Shard, Stream, no_notice
+from dbmd.dataset._arrays import InMemory
+from dbmd.dataset._base import Dataset
+from dbmd.engines.local import Engine, available_threads
+from dbmd.errors import DataError
+from dbmd.model.node import Node
+from dbmd.registry import load
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FileDataset(Dataset):
+    """Samples in files, which are read again in every pass, or loaded once by the workers of a cluster.
+
+    Attributes
+    ----------
+    readers : sequence of Reader
+        The files, in the order of the samples.
+    recipe : Recipe
+        How their columns become samples.
+    rows : dict of (str, int) to int
+        Number of rows of each shard, by file and first row.
+    n_threads : int
+        Number of threads that read at once.
+    on_rows : callable
+        Called with the number of rows whenever some were read.
+    load_as : dtype, optional
+        Type of the numbers in the memory of workers that load their samples once; None: they are not loaded.
+    engine : str
+        Name of the engine that is to fit the files.
+    session : Session, optional
+        The cluster of that engine; closed with the dataset.
+    """
+
+    readers: Sequence[Reader]
+    recipe: Recipe
+    rows: Mapping[tuple[str, int], int]
+    n_threads: int
+    on_rows: Callable[[int], object] = no_notice
+    load_as: np.dtype[Any] | None = None
+    engine: str = "local"
+    session: Any = None
+
+    @property
+    def description(self) -> str:
+        """Where the samples are, for people."""
+        if self.load_as is not None:
+            return "kept by the workers"
+        return f"read from {'the file' if len(self.readers) == 1 else f'{len(self.readers)} files'} in every pass"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the labels of all samples may be collected in this process: not if a cluster fits them."""
+        return self.engine == "local"
+
+    def nodes(self, n_nodes: int | None, r: int) -> list[Node]:
+        """Return the samples as nodes; see :meth:`Dataset.nodes`."""
+        keeps = self.keeps_rows(r)
+        nodes = cut(self.readers, self.recipe, self.dtype, self.rows, self.n_threads, self.on_rows, n_nodes)
+        if self.load_as is not None:
+            nodes = [replace(node, block=ToKeep(node.block, self.load_as)) for node in nodes]
+        return [replace(node, keeps_rows=keeps) for node in nodes]
+
+    def close(self) -> None:
+        """Close the session of the cluster."""
+        if self.session is not None:
+            self.session.close()
+
+
+def open_files(
+    paths: Sequence[str | Path],
+    wanted: Wanted,
+    categories: Mapping[str, Sequence[Any]],
+    dtype: DTypeLike | None,
+    memory: int,
+    on_rows: Callable[[int], object],
+    hints: Mapping[str, Any],
+    engine: str,
+    session: Any,
+) -> FileDataset | InMemory:
+    """Return files as a dataset, loaded if they are small; see :func:`dbmd.open_data`."""
+    readers = open_all(paths, memory=memory, **hints)
+    recipe, types = choose(readers, wanted)
+    dtype = computing_type(types, dtype)
+    n_threads = available_threads() if session is None else session.n_cores
+    found = _scan(readers, recipe, dtype, on_rows, engine, n_threads)
+    n, where = sum(found.rows.values()), str(readers[0].location)
+    if not n:
+        raise DataError(f"{where}: has no rows." if len(readers) == 1 else "The files have no rows.")
+    recipe = complete(recipe, found, categories, where)
+    shape = n, len(recipe.feature_names)
+    stored = storage_type(types, found, dtype, encodes=bool(recipe.encoded))
+    is_local, is_loaded = engine == "local", any(reader.decodes for reader in readers) and not wanted.keep
+    files = FileDataset(
+        shape=shape,
+        dtype=dtype,
+        source_names=recipe.source_names,
+        feature_names=recipe.feature_names,
+        classes=recipe.classes,
+        about={
+            "paths": [shown(path) for path in paths],
+            "source": wanted.source,
+            "label": wanted.label,
+            "encode": {name: values.tolist() for name, values in recipe.encoded.items()},
+            **hints,
+            "fingerprint": f"{found.fingerprint:016x}",
+        },
+        memory=memory if is_local else None,
+        readers=readers,
+        recipe=recipe,
+        rows=found.rows,
+        n_threads=n_threads,
+        on_rows=on_rows,
+        load_as=stored if is_loaded and not is_local else None,
+        engine=engine,
+        session=session,
+    )
+    if is_local and is_loaded and stored_bytes(shape, found, stored, is_sparse=readers[0].sparse) <= memory:
+        return _loaded(files, stored)
+    return files
+
+
+def _scan(
+    readers: Sequence[Reader],
+    recipe: Recipe,
+    dtype: np.dtype[Any],
+    on_rows: Callable[[int], object],
+    engine: str,
+    n_threads: int,
+) -> Scan:
+    """Read all files once, in parallel."""
+    nodes = []
+    for reader in readers:
+        for start, stop in ranges(reader, n_threads if len(readers) < n_threads else 1):
+            block = Stream([Shard(reader, start, stop)], recipe, (0, 0), dtype, on_rows=on_rows)
+            nodes.append(Node(str(reader.location), block))
+    with load("engines", engine).Engine(nodes) as running:
+        found: Scan = running.ask(partial(scan, dtype=dtype))
+    return found
+
+
+def _loaded(files: FileDataset, stored: np.dtype[Any]) -> InMemory:
+    """Return the same data, decoded and kept in memory."""
+    nodes = files.nodes(None, 0)
+    kept = Kept(files.shape, stored, is_sparse=nodes[0].block.is_sparse, has_classes=files.classes is not None)
+    with Engine(nodes) as engine:
+        engine.ask(kept.take)
+    return InMemory(
+        **files.common_fields(),
+        Xt=kept.joined(),
+        source_codes=kept.source_codes if files.n_sources > 1 else 0,
+        class_codes=kept.classes,
+        default_n_nodes=max(len(nodes), available_threads()),
+    )
