@@ -296,8 +296,8 @@ def dense(Xt: Any) -> np.ndarray:
 
 
 def readers_at_work():
-    """Return the threads that read ahead."""
-    return [thread for thread in threading.enumerate() if thread.name == "dbmd-ahead"]
+    """Return the threads that read in advance."""
+    return [thread for thread in threading.enumerate() if thread.name == "dbmd-prefetch"]
 
 
 def contents(data, n_nodes=None):

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dbmd import DBMD, load
 from dbmd.data.block import Block
-from dbmd.data.formats import MEMORY
+from dbmd.data.options import DEFAULT_MEMORY
 from dbmd.data.stream import Stream
 from dbmd.dataset import in_memory, open_data
 from dbmd.errors import DataError
@@ -38,7 +38,7 @@ from tables import (
     remote,
 )
 
-KEPT, STREAMED = MEMORY, 0
+KEPT, STREAMED = DEFAULT_MEMORY, 0
 
 
 @cache

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dbmd.data.ahead import ahead
 from dbmd.data.block import Samples, Window, canonical, float_type
-from dbmd.data.finite import not_finite
-from dbmd.data.formats import MEMORY, batch_rows
+from dbmd.data.finite import first_nonfinite
+from dbmd.data.formats import batch_rows
+from dbmd.data.options import DEFAULT_MEMORY
+from dbmd.data.prefetch import prefetch
 from dbmd.dataset import SingleBlock
 from dbmd.errors import DataError
 from dbmd.estimator import DBMD
@@ -133,8 +134,8 @@ class Backed(Samples):
         return not hasattr(self.X, "chunks")  # an array of h5py has them, None perhaps; anndata's sparse ones do not
 
     def windows(self) -> Iterator[Window]:
-        """Yield the samples, read ahead in pieces of bounded size."""
-        return ahead(self._windows())
+        """Yield the samples, read in advance in pieces of bounded size."""
+        return prefetch(self._windows())
 
     def _windows(self) -> Iterator[Window]:
         step = batch_rows(self.dtype, self.shape[1])
@@ -142,7 +143,7 @@ class Backed(Samples):
             j = min(i + step, self.shape[0])
             rows: Any = self.X[i:j]
             rows = canonical(sparse.csr_array(rows)) if sparse.issparse(rows) else np.asarray(rows)
-            entry = not_finite(rows) if rows.dtype.kind == "f" else None
+            entry = first_nonfinite(rows) if rows.dtype.kind == "f" else None
             if entry is not None:
                 raise DataError(f"Row {i + entry.row} of adata holds {entry.value}. Only finite numbers can be fitted.")
             yield Window(i, rows, self.source_codes if isinstance(self.source_codes, int) else self.source_codes[i:j])
@@ -153,7 +154,7 @@ def _backed(X: Any, batches: NDArray[Any] | None) -> SingleBlock:
     names, codes = (None, 0) if batches is None else np.unique(batches, return_inverse=True)
     block = Backed(X, codes if names is not None and len(names) > 1 else 0)
     return SingleBlock(
-        shape=block.shape, dtype=block.dtype, source_names=names, memory=MEMORY, block=block, name="adata"
+        shape=block.shape, dtype=block.dtype, source_names=names, memory=DEFAULT_MEMORY, block=block, name="adata"
     )
 
 

@@ -7,7 +7,8 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from dbmd.data.formats import Batch
-from dbmd.data.recipe import EACH_FILE, Recipe, distinct, numbers, sorted_names
+from dbmd.data.options import EACH_FILE
+from dbmd.data.recipe import Recipe, Selection, codes_among, distinct, sorted_names
 from dbmd.errors import DataError
 
 
@@ -39,7 +40,7 @@ def test_names_are_told_apart(values):
     assert names.tolist() == sorted(values)
     for i, value in enumerate(names.tolist()):
         kind = pa.uint64() if value == 2**63 else None
-        assert numbers(pa.array([value], kind), names, FILE, 0, "lab").tolist() == [i]
+        assert codes_among(pa.array([value], kind), names, FILE, 0, "lab").tolist() == [i]
 
 
 @given(st.sets(st.integers(-(10**12), 10**12), min_size=1))
@@ -55,7 +56,7 @@ def test_names_are_sorted_and_each_value_finds_its_own(values):
     values = {value.replace("\0", "0") for value in values}
     names = sorted_names(values, "names")
     asked = sorted(values, key=hash) * 2
-    places = numbers(pa.array(asked), names, FILE, 0, "lab")
+    places = codes_among(pa.array(asked), names, FILE, 0, "lab")
     assert [str(names[place]) for place in places] == [
         value if names.dtype.kind == "U" else str(int(value)) for value in asked
     ]
@@ -121,7 +122,7 @@ def test_dates_are_text():
 
 def test_without_source_and_label_there_is_one_source_and_no_class():
     X = np.arange(6.0).reshape(3, 2)
-    found = window(Recipe(("x", "y")), X, {}, first=7)
+    found = window(Recipe(Selection(("x", "y"))), X, {}, first=7)
     assert found.first == 7
     assert found.Xt is X
     assert found.source_codes == 0
@@ -129,10 +130,9 @@ def test_without_source_and_label_there_is_one_source_and_no_class():
 
 
 def test_sources_and_classes_are_numbered_by_their_place_among_all_names():
-    recipe = Recipe(
-        ("x",), source="lab", label="kind", source_names=np.array(["a", "b", "c"]), classes=np.array([3, 5, 8])
-    )
-    assert recipe.others == ("lab", "kind")
+    selection = Selection(("x",), source="lab", label="kind")
+    assert selection.others == ("lab", "kind")
+    recipe = Recipe(selection, source_names=np.array(["a", "b", "c"]), classes=np.array([3, 5, 8]))
     found = window(recipe, np.ones((3, 1)), {"lab": ["c", "a", "c"], "kind": ["8", "3", "5"]})
     assert_array_equal(found.source_codes, [2, 0, 2])
     assert_array_equal(found.classes, [2, 0, 1])
@@ -140,13 +140,14 @@ def test_sources_and_classes_are_numbered_by_their_place_among_all_names():
 
 def test_a_file_may_be_a_source():
     files = {"data.csv": "data.csv", "more.csv": "more.csv", "a.csv": "a.csv"}
-    recipe = Recipe(("x",), source=EACH_FILE, files=files, source_names=np.array(sorted(files)))
-    assert recipe.others == ()
+    selection = Selection(("x",), source=EACH_FILE, file_sources=files)
+    assert selection.others == ()
+    recipe = Recipe(selection, source_names=np.array(sorted(files)))
     assert window(recipe, np.ones((3, 1)), {}).source_codes == 1
 
 
 def test_one_column_may_be_source_and_label_and_is_read_once():
-    assert Recipe(("x",), source="lab", label="lab").others == ("lab",)
+    assert Selection(("x",), source="lab", label="lab").others == ("lab",)
 
 
 def one_hot(values, categories):
@@ -170,7 +171,7 @@ KINDS = {
 def test_encoded_columns_come_behind_the_others_one_for_each_category(kind, dtype, form):
     values, categories = KINDS[kind]
     X = np.arange(8.0).reshape(4, 2).astype(dtype)
-    recipe = Recipe(("x", "y"), {"e": categories, "f": np.array(["u", "v"])})
+    recipe = Recipe(Selection(("x", "y"), ("e", "f")), {"e": categories, "f": np.array(["u", "v"])})
     found = window(recipe, form(X), {"e": values, "f": ["v", "u", "u", "v"]}).Xt
     assert sparse.issparse(found) == (form is sparse.csr_array)
     assert found.dtype == dtype
@@ -181,6 +182,6 @@ def test_encoded_columns_come_behind_the_others_one_for_each_category(kind, dtyp
 
 
 def test_encoded_columns_alone_will_do():
-    recipe = Recipe((), {"e": np.array(["a", "b"])})
+    recipe = Recipe(Selection((), ("e",)), {"e": np.array(["a", "b"])})
     found = window(recipe, np.zeros((3, 0), np.float32), {"e": ["b", "a", "b"]}).Xt
     assert_array_equal(found, [[0, 1], [1, 0], [0, 1]])

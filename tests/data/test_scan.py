@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from dbmd.data.block import Block, chunk_rows
 from dbmd.data.formats import open_reader
 from dbmd.data.location import locate
-from dbmd.data.recipe import Recipe
-from dbmd.data.scan import Scan, scan
-from dbmd.data.stream import Shard, Stream
-from dbmd.model.node import Node
+from dbmd.data.recipe import Selection
+from dbmd.data.scan import Scan, ScanNode, Unscanned, scan
+from dbmd.data.stream import Shard
 from tables import PLAIN, table
 
 FLOAT64 = np.dtype(np.float64)
@@ -50,12 +49,10 @@ def test_adding_changes_neither(a, b):
 def scanned(written, data, edges=None, *, encoded=(), dtype=FLOAT64):
     """Return what a scan finds, cut at some rows; and the shards."""
     reader = open_reader(*locate(written.path))
-    recipe = Recipe(
-        tuple(written.features), dict.fromkeys(encoded, np.zeros(0)), source=written.source, label=written.label
-    )
+    selection = Selection(tuple(written.features), tuple(encoded), source=written.source, label=written.label)
     edges = edges or [0, None]
     shards = [Shard(reader, start, stop) for start, stop in pairwise(edges)]
-    nodes = [Node("part", Stream([shard], recipe, (0, 0), dtype)) for shard in shards]
+    nodes = [ScanNode("part", rows=Unscanned(shard, selection)) for shard in shards]
     return reduce(add, (scan(node, dtype=dtype)[1] for node in nodes))
 
 
@@ -102,7 +99,7 @@ def test_whole_numbers_that_do_not_fit_in_32_bits_are_not_kept_narrow(tmp_path):
     for value, is_whole in ((2.0**31 - 1, True), (2.0**31, False), (-(2.0**31), True), (-(2.0**31) - 1, False)):
         np.save(tmp_path / "a.npy", np.array([[1.0, value]]))
         reader = open_reader(*locate(tmp_path / "a.npy"))
-        node = Node("one", Stream([Shard(reader)], Recipe(("0", "1")), (0, 0), FLOAT64))
+        node = ScanNode("one", rows=Unscanned(Shard(reader), Selection(("0", "1"))))
         assert scan(node, dtype=FLOAT64)[1].whole == is_whole
 
 
@@ -111,14 +108,14 @@ def test_numbers_whose_sum_overflows_are_sound(tmp_path):
     np.save(tmp_path / "b.npy", np.full((1000, 2), 3e38, np.float32))
     for name, dtype in (("a", np.float64), ("b", np.float32)):
         reader = open_reader(*locate(tmp_path / f"{name}.npy"))
-        node = Node("one", Stream([Shard(reader)], Recipe(("0", "1")), (0, 0), np.dtype(dtype)))
+        node = ScanNode("one", rows=Unscanned(Shard(reader), Selection(("0", "1"))))
         assert scan(node, dtype=np.dtype(dtype))[1].entries == 2000
 
 
 def test_a_scan_leaves_the_node_alone(tmp_path, rng):
     written = PLAIN["npy"].write(table(rng, 10), tmp_path, "data")
     reader = open_reader(*locate(written.path))
-    node = Node("one", Stream([Shard(reader)], Recipe(tuple(written.features)), (0, 0), FLOAT64))
+    node = ScanNode("one", rows=Unscanned(Shard(reader), Selection(tuple(written.features))))
     assert partial(scan, dtype=FLOAT64)(node)[0] is node
 
 
@@ -133,6 +130,6 @@ def test_the_row_of_a_fault_is_right_wherever_batches_and_chunks_end(row, tmp_pa
     np.save(tmp_path / "a.npy", X)
     reader = open_reader(*locate(tmp_path / "a.npy"))
     for start in (0, row):
-        node = Node("one", Stream([Shard(reader, start)], Recipe(("0", "2")), (0, 0), FLOAT64))
+        node = ScanNode("one", rows=Unscanned(Shard(reader, start), Selection(("0", "2"))))
         with pytest.raises(DataError, match=f"row {row + 1}, column '2' is inf"):
             scan(node, dtype=FLOAT64)

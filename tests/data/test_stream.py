@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 from dbmd.data.formats import open_reader
 from dbmd.data.location import locate
-from dbmd.data.recipe import Recipe
+from dbmd.data.recipe import Recipe, Selection
 from dbmd.data.stream import Shard, Stream
 from dbmd.errors import DataError
 from tables import PLAIN, VARIANTS, dense, readers_at_work, table
@@ -22,12 +22,12 @@ def streamed(variant, folder, data, dtype=np.float64):
     written = [PLAIN[variant].write(part, folder, f"part{i}") for i, part in enumerate((data.rows(0, 97 * 4), data))]
     one, two = (open_reader(*locate(w.path)) for w in written)
     sources = np.array([0, 1, 2])
-    recipe = Recipe(tuple(written[0].features), source=written[0].source, source_names=sources)
+    recipe = Recipe(Selection(tuple(written[0].features), source=written[0].source), source_names=sources)
     shards = [Shard(one), Shard(two, 0, 97 * 2), Shard(two, 97 * 2, N)]
-    if one.cuts is not None and len(one.cuts) == 1:
+    if one.seekable_rows is not None and len(one.seekable_rows) == 1:
         shards = [Shard(one), Shard(two)]
     n = 97 * 4 + N
-    return Stream(shards, recipe, (n, 5), np.dtype(dtype), first_row=1000)
+    return Stream(shards, recipe, n, np.dtype(dtype), first_row=1000)
 
 
 @pytest.mark.parametrize("variant", PLAIN)
@@ -105,7 +105,7 @@ def change(path):
 def test_a_file_of_the_same_size_with_other_content_has_changed(variant, tmp_path, rng):
     written = VARIANTS[variant].write(table(rng, N), tmp_path, "data")
     reader = open_reader(*locate(written.path))
-    stream = Stream([Shard(reader)], Recipe(tuple(written.features)), (N, 5), np.dtype(float))
+    stream = Stream([Shard(reader)], Recipe(Selection(tuple(written.features))), N, np.dtype(float))
     list(stream.chunks())
     change(written.path)
     with pytest.raises(DataError, match=f"{re.escape(written.path)}: has changed since it was opened"):
@@ -114,7 +114,8 @@ def test_a_file_of_the_same_size_with_other_content_has_changed(variant, tmp_pat
 
 def test_a_file_that_changes_while_it_is_read_has_changed(tmp_path, rng):
     written = PLAIN["npy"].write(table(rng, N), tmp_path, "data")
-    chunks = Stream([Shard(open_reader(*locate(written.path)))], Recipe(("0",)), (N, 1), np.dtype(float)).chunks()
+    shard = Shard(open_reader(*locate(written.path)))
+    chunks = Stream([shard], Recipe(Selection(("0",))), N, np.dtype(float)).chunks()
     next(chunks)
     change(written.path)
     with pytest.raises(DataError, match="has changed since it was opened"):

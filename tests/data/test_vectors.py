@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from dbmd.data.place import Place
+from dbmd.data.row_labels import PartitionRows
 from dbmd.data.vectors import SPARSE_BELOW, is_vector, to_rows
 from dbmd.errors import DataError
 from strategies import generators
 from tables import dense
 
-PLACE = Place("partition 3")
+PLACE = PartitionRows("partition 3")
 # As pyspark.ml writes vectors: type 0 is sparse, 1 dense.
 ML = pa.struct(
     [

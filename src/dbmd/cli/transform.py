@@ -111,11 +111,11 @@ def transform(
 
 def _as_in_the_fit(fitted: Any, paths: tuple[str, ...], *, needs_source: bool, **hints: Any) -> dict[str, Any]:
     """Return what the columns mean, as the model knows it."""
-    from dbmd.data.files import open_all
-    from dbmd.data.recipe import EACH_FILE
+    from dbmd.data.files import open_readers
+    from dbmd.data.options import EACH_FILE
 
     about = fitted.fit_info_.get("data") or {}
-    there = open_all(paths, **hints)[0]
+    there = open_readers(paths, **hints)[0]
     chosen: dict[str, Any] = {}
     names = list(getattr(fitted, "feature_names_in_", ()))
     unnamed = list(there.columns) == [str(i) for i in range(len(there.columns))]

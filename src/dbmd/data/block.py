@@ -15,9 +15,9 @@ from scipy import sparse
 
 from dbmd.model.low_rank import LowRank
 
-CHUNK_BYTES = 3_000_000  # stays in the cache from the first product to the second; smaller ones cost more calls
+CHUNK_BYTES = 3_000_000  # a chunk stays in cache from one product to the next; smaller ones cost more calls
 MIN_ROWS, MAX_ROWS = 512, 16384
-WINDOW_BYTES = 64_000_000  # among so many consecutive bytes, rows of one source are gathered
+WINDOW_BYTES = 64_000_000  # rows of one source are gathered from windows of at most this size
 
 Rows = slice | NDArray[np.intp]
 
@@ -28,13 +28,13 @@ class Chunk(NamedTuple):
     Attributes
     ----------
     Xt : array, CSR array or LowRank of shape (rows, m)
-        The samples. ``Xt @ W``, ``Ht.T @ Xt`` and norms are all that is asked of it.
+        The samples. Only ``Xt @ W``, ``Ht.T @ Xt`` and norms of it are computed.
     source_code : int
         Their source.
     rows : slice or array of int
-        Where they stand in the block.
+        Their numbers in the block.
     classes : array of int of shape (rows,), optional
-        Their known classes, which play no part in a fit.
+        Their known classes, which the fit does not use.
     """
 
     Xt: Any
@@ -54,7 +54,7 @@ class Window(NamedTuple):
     Attributes
     ----------
     first : int
-        Where the first of them stands in the block.
+        Number of the first of them in the block.
     Xt : array or CSR array of shape (rows, m)
         The samples, numbers of any type.
     source_codes : array of int of shape (rows,), or an int
@@ -62,7 +62,7 @@ class Window(NamedTuple):
     classes : array of int of shape (rows,), optional
         Their known classes.
     extra : dict of str to pyarrow.Array
-        Further columns that were asked for.
+        Columns to copy to the output.
     """
 
     first: int
@@ -72,25 +72,26 @@ class Window(NamedTuple):
     extra: Mapping[str, Any] = MappingProxyType({})
 
     def chunks(self, dtype: np.dtype[Any], shift: NDArray[np.float64] | None = None) -> Iterator[Chunk]:
-        """Yield the samples as numbers of a type, less a vector if given, in cache-sized pieces of one source each.
+        """Yield the samples as numbers of a type, minus a shift if given, in chunks of one source each.
 
-        What a vector was taken off is good until the next piece: it is in the same place. A megabyte that is taken and
-        given back for each piece costs more than the difference, where malloc is told to be thrifty (Dask's workers).
+        With a shift, a chunk is valid only until the next one, which uses the same buffer: allocating and freeing a
+        megabyte for each chunk costs more than the subtraction where malloc is set to return memory at once (Dask's
+        workers).
         """
         size = chunk_rows(self.Xt, dtype)
-        vector = None if shift is None else shift.astype(dtype)
-        room = None
-        if vector is not None and not sparse.issparse(self.Xt) and not isinstance(self.Xt, LowRank):
-            # In the order of the array: columns from a file come one after the other, and BLAS takes either.
+        shift = None if shift is None else shift.astype(dtype)
+        buffer = None
+        if shift is not None and not sparse.issparse(self.Xt) and not isinstance(self.Xt, LowRank):
+            # In the memory order of the array: columns from a file are contiguous, and BLAS accepts either.
             by_columns = self.Xt.strides[0] < self.Xt.strides[1]
-            room = np.empty((min(size, len(self.Xt)), len(vector)), dtype, order="F" if by_columns else "C")
+            buffer = np.empty((min(size, len(self.Xt)), len(shift)), dtype, order="F" if by_columns else "C")
         for rows, source_code in _runs(self.source_codes, self.Xt.shape[0]):
             length = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
             for i in range(0, length, size):
                 j = min(i + size, length)
                 part = slice(rows.start + i, rows.start + j) if isinstance(rows, slice) else rows[i:j]
                 yield Chunk(
-                    _prepared(self.Xt, part, dtype, vector, room),
+                    _prepared(self.Xt, part, dtype, shift, buffer),
                     source_code,
                     slice(part.start + self.first, part.stop + self.first)
                     if isinstance(part, slice)
@@ -100,7 +101,7 @@ class Window(NamedTuple):
 
 
 class Samples(ABC):
-    """Consecutive samples, wherever they are: what a node holds.
+    """Consecutive samples in memory or in files: the block of a node.
 
     Attributes
     ----------
@@ -116,23 +117,39 @@ class Samples(ABC):
         Number of the first sample in the whole data: what random choices are keyed by.
     """
 
-    shape: Any
-    dtype: Any
-    is_sparse: Any
-    is_in_a_row: Any = False
     first_row: int
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Number of samples and of features."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """Type to compute with."""
+
+    @property
+    @abstractmethod
+    def is_sparse(self) -> bool:
+        """Whether the chunks are CSR."""
+
+    @property
+    def is_in_a_row(self) -> bool:
+        """Whether chunks are consecutive samples in memory, which need not be gathered."""
+        return False
 
     @abstractmethod
     def windows(self) -> Iterator[Window]:
         """Yield the samples in order, as they are stored."""
 
     def chunks(self, shift: NDArray[np.float64] | None = None) -> Iterator[Chunk]:
-        """Yield the samples, less a vector if one is given, in cache-sized pieces of one source each."""
+        """Yield the samples, minus a shift of shape (m,) if given, in chunks of one source each."""
         for window in self.windows():
             yield from window.chunks(self.dtype, shift)
 
     def shift_for(self, origin: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what :meth:`chunks` can take off the samples: the origin if they are dense, nothing if sparse."""
+        """Return the shift for :meth:`chunks`, shape (m,): the origin if the samples are dense, zeros if sparse."""
         return np.zeros_like(origin) if self.is_sparse else origin
 
 
@@ -181,12 +198,12 @@ class Block(Samples):
         return isinstance(self.source_codes, int) and not self.is_sparse
 
     def windows(self) -> Iterator[Window]:
-        """Yield the samples as they are stored: all at once, or where sources alternate, a piece of bounded size."""
+        """Yield the samples as they are stored: all at once, or with several sources, in pieces of bounded size."""
         n = self.shape[0]
         if isinstance(self.source_codes, int):
             yield Window(0, self.Xt, self.source_codes, self.classes)
             return
-        # Gathering the rows of a source from all over the block would jump about in a file behind a memory map.
+        # Of bounded size: gathering the rows of a source from the whole block would read a memory map in random order.
         size = chunk_rows(self.Xt, self.dtype)
         n_sources = int(self.source_codes.max()) + 1 if n else 1
         most = int(WINDOW_BYTES / max(_bytes_per_row(self.Xt, self.dtype), 1.0))
@@ -203,7 +220,7 @@ def float_type(dtype: DTypeLike) -> np.dtype[Any]:
 
 
 def chunk_rows(Xt: Any, dtype: np.dtype[Any]) -> int:
-    """Return how many rows of an array make a chunk."""
+    """Return the number of rows of a chunk."""
     return int(np.clip(CHUNK_BYTES / max(_bytes_per_row(Xt, dtype), 1.0), MIN_ROWS, MAX_ROWS))
 
 
@@ -215,7 +232,7 @@ def _bytes_per_row(Xt: Any, dtype: np.dtype[Any]) -> float:
 
 
 def _runs(source_codes: NDArray[np.intp] | int, n: int) -> Iterator[tuple[Rows, int]]:
-    """Yield rows of one source each: runs as they stand, or gathered where sources alternate."""
+    """Yield rows of one source each: consecutive ones, or gathered if sources alternate often."""
     if isinstance(source_codes, int):
         if n:
             yield slice(0, n), source_codes
@@ -231,27 +248,29 @@ def _runs(source_codes: NDArray[np.intp] | int, n: int) -> Iterator[tuple[Rows, 
             yield slice(i, j) if order is None else order[i:j], int(source_codes[i])
 
 
-def _prepared(Xt: Any, rows: Rows, dtype: np.dtype[Any], shift: NDArray[Any] | None, room: NDArray[Any] | None) -> Any:
-    """Return rows of an array as numbers of a type; those of a dense one less a vector, in the room for it."""
+def _prepared(
+    Xt: Any, rows: Rows, dtype: np.dtype[Any], shift: NDArray[Any] | None, buffer: NDArray[Any] | None
+) -> Any:
+    """Return rows of an array as numbers of a type; dense ones minus a shift, in the buffer."""
     if sparse.issparse(Xt):
         part = consecutive_rows(Xt, rows.start, rows.stop) if isinstance(rows, slice) else Xt[rows]
         return part if part.dtype == dtype else part.astype(dtype)
     if isinstance(Xt, LowRank):
         return Xt[rows] if shift is None else Xt[rows] - shift
-    if shift is None or room is None:
+    if shift is None or buffer is None:
         return np.asarray(Xt[rows], dtype)
-    if not isinstance(rows, slice) and Xt.dtype == dtype and room.flags.c_contiguous:
-        gathered = np.take(Xt, rows, axis=0, out=room[: len(rows)], mode="clip")  # which needs no buffer of its own
+    if not isinstance(rows, slice) and Xt.dtype == dtype and buffer.flags.c_contiguous:
+        gathered = np.take(Xt, rows, axis=0, out=buffer[: len(rows)], mode="clip")  # "clip" needs no buffer of its own
         gathered -= shift
         return gathered
     part = Xt[rows]
-    return np.subtract(part, shift, out=room[: len(part)], dtype=dtype)
+    return np.subtract(part, shift, out=buffer[: len(part)], dtype=dtype)
 
 
 def canonical(Xt: Any) -> Any:
-    """Return a CSR array or matrix with at most one entry for each place, in order, adding those that are in parts.
+    """Return a CSR array or matrix whose indices are sorted and distinct in each row; duplicate entries are added.
 
-    Norms, draws and the fingerprint look at entries. What has several for a place, or in another order, is copied.
+    Norms, draws and the fingerprint rely on it. A matrix that is not canonical is copied.
     """
     if Xt.has_canonical_format:
         return Xt
@@ -261,12 +280,12 @@ def canonical(Xt: Any) -> Any:
 
 
 def consecutive_rows(Xt: Any, start: int, stop: int) -> Any:
-    """Return rows start to stop as a view, for CSR too: slicing it would copy the entries in every pass."""
+    """Return rows start to stop as a view, also of a CSR array, whose slices would be copies."""
     if not sparse.issparse(Xt):
         return Xt[start:stop]
     first, last = Xt.indptr[start], Xt.indptr[stop]
     part = sparse.csr_array((stop - start, Xt.shape[1]), dtype=Xt.dtype)
-    # Set one by one: the constructor copies what is a view of something much larger.
+    # Set one by one: the constructor copies a view of a much larger array.
     part.data, part.indices = Xt.data[first:last], Xt.indices[first:last]
     part.indptr = Xt.indptr[start : stop + 1] - first
     return part

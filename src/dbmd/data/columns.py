@@ -1,11 +1,10 @@
-"""Agreeing on the columns of files that are fitted together: which are features, which something else."""
+"""Choosing the columns of files that are fitted together: features, source, label, categories."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -15,73 +14,65 @@ from dbmd.data.block import float_type
 from dbmd.data.files import names_of_files
 from dbmd.data.formats import Reader
 from dbmd.data.formats._reader import first_twice
-from dbmd.data.recipe import EACH_FILE, Recipe, as_array, sorted_names
+from dbmd.data.options import EACH_FILE, ColumnOptions
+from dbmd.data.recipe import Recipe, Selection, as_array, sorted_names
 from dbmd.data.scan import Scan, check_categories
 from dbmd.errors import DataError
 
 MOST_SOURCES = 10_000
 
 
-class Wanted(NamedTuple):
-    """What a user asks for: see :func:`dbmd.open_data`."""
-
-    source: str | None
-    label: str | None
-    columns: Sequence[str] | None
-    drop: Sequence[str]
-    encode: Sequence[str]
-    keep: Sequence[str]
-
-
-def choose(readers: Sequence[Reader], wanted: Wanted) -> tuple[Recipe, list[np.dtype[Any]]]:
-    """Return what to do with the columns, and the types of those that are features as they are."""
+def select_columns(readers: Sequence[Reader], options: ColumnOptions) -> tuple[Selection, list[np.dtype[Any]]]:
+    """Return the columns to read, and the types of those that are features as they are."""
     kinds = _common_columns(readers)
-    columns, drop, encode = wanted.columns, wanted.drop, wanted.encode
+    columns, drop, encode = options.columns, options.drop, tuple(dict.fromkeys(options.encode))
     _check_names(readers[0], kinds, [*(columns or ()), *drop, *encode], annotations=False)
-    named = [name for name in (wanted.source, wanted.label) if name is not None and name != EACH_FILE]
+    named = [name for name in (options.source, options.label) if name is not None and name != EACH_FILE]
     for reader in readers:
-        _check_names(reader, kinds, [*named, *wanted.keep], annotations=True)
+        _check_names(reader, kinds, [*named, *options.keep], annotations=True)
     _check_annotations(readers, named)
     # Rows may be annotated under the name of a feature, which is one all the same.
     left_out = {*drop, *encode, *(name for name in named if name not in readers[0].annotations)}
-    _check_asked(str(readers[0].location), columns or (), left_out)
+    _check_chosen(str(readers[0].location), columns or (), left_out)
     usual = [name for name in kinds if name not in readers[0].index]
     chosen = tuple(name for name in (columns if columns is not None else usual) if name not in left_out)
     _check_numbers(readers, kinds, chosen)
     if not chosen and not encode:
         raise DataError(f"{readers[0].location}: no columns are left to fit.")
-    recipe = Recipe(
+    selection = Selection(
         chosen,
-        dict.fromkeys(encode, np.zeros(0)),
-        wanted.source,
-        wanted.label,
-        names_of_files(readers) if wanted.source == EACH_FILE else {},
-        keep=tuple(wanted.keep),
+        encode,
+        options.source,
+        options.label,
+        names_of_files(readers) if options.source == EACH_FILE else {},
+        tuple(options.keep),
     )
-    return recipe, [kind for kind in (kinds[name] for name in chosen) if kind is not None]
+    return selection, [kind for kind in (kinds[name] for name in chosen) if kind is not None]
 
 
-def choose_named(kinds: Mapping[str, str], wanted: Wanted, what: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns of a frame that are features, and all that matter.
+def select_frame_columns(
+    kinds: Mapping[str, str], options: ColumnOptions, what: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns of a DataFrame that are features, and all that are needed.
 
     Parameters
     ----------
     kinds : dict of str to str
-        For each column "number", "vector", or what it is.
-    wanted : Wanted
-        What the user asks for.
+        For each column "number", "vector", or the name of its type.
+    options : ColumnOptions
+        The user's choice.
     what : str
-        The frame, for messages.
+        The DataFrame, for error messages.
     """
-    others = tuple(name for name in (wanted.source, wanted.label) if name is not None)
-    for name in (*(wanted.columns or ()), *wanted.drop, *others):
+    others = tuple(name for name in (options.source, options.label) if name is not None)
+    for name in (*(options.columns or ()), *options.drop, *others):
         _check_known(name, list(kinds), what)
-    columns = wanted.columns
+    columns = options.columns
     if columns is None:
-        left = [name for name in kinds if name not in (*wanted.drop, *others)]
+        left = [name for name in kinds if name not in (*options.drop, *others)]
         vectors = [name for name in left if kinds[name] == "vector"]
         columns = vectors if len(vectors) == 1 else left
-    _check_asked(what, columns, {*wanted.drop, *others})
+    _check_chosen(what, columns, {*options.drop, *others})
     text = [name for name in columns if kinds[name] not in ("number", "vector")]
     if text:
         raise DataError(
@@ -93,33 +84,47 @@ def choose_named(kinds: Mapping[str, str], wanted: Wanted, what: str) -> tuple[t
     return tuple(columns), tuple(dict.fromkeys([*columns, *others]))
 
 
-def complete(recipe: Recipe, found: Scan, categories: Mapping[str, Sequence[Any]], where: str) -> Recipe:
-    """Return the recipe with the names of sources, classes and categories: those that were found, or are given."""
+def make_recipe(selection: Selection, found: Scan, given: Mapping[str, Sequence[Any]], where: str) -> Recipe:
+    """Return how the selected columns become samples.
+
+    Parameters
+    ----------
+    selection : Selection
+        The columns.
+    found : Scan
+        The values of all rows.
+    given : dict of str to sequence
+        Categories that the user chose; those of other columns are the values that were found.
+    where : str
+        The first file, for error messages.
+    """
     names = {name: set(counts) for name, counts in found.values.items()}
-    encoded, taken = {}, set(recipe.columns)
-    for name in recipe.encoded:
+    categories, taken = {}, set(selection.columns)
+    for name in selection.encode:
         check_categories(found.values[name], where, name)
-        given = as_array(list(categories[name])) if name in categories else None
-        encoded[name] = sorted_names(names[name], f"values of column {name!r}") if given is None else given
-        for feature in (f"{name}={value}" for value in encoded[name].tolist()):
+        if name in given:
+            categories[name] = as_array(list(given[name]))
+        else:
+            categories[name] = sorted_names(names[name], f"values of column {name!r}")
+        for feature in (f"{name}={value}" for value in categories[name].tolist()):
             if feature in taken:
                 raise DataError(
                     f"{where}: encoding {name!r} gives a feature {feature!r}, and there is a column of that name. "
                     f"Rename the column, or leave it out (--drop {quoted(feature)})."
                 )
     sources = None
-    if recipe.files:
-        sources = np.array(sorted(recipe.files.values()))
-    elif recipe.source is not None:
-        sources = sorted_names(names[recipe.source], "names of sources")
+    if selection.file_sources:
+        sources = np.array(sorted(selection.file_sources.values()))
+    elif selection.source is not None:
+        sources = sorted_names(names[selection.source], "names of sources")
     if sources is not None:
-        check_n_sources(len(sources), f"{where}: column {recipe.source!r}")
-    classes = None if recipe.label is None else sorted_names(names[recipe.label], "labels")
-    return replace(recipe, encoded=encoded, source_names=sources, classes=classes)
+        check_n_sources(len(sources), f"{where}: column {selection.source!r}")
+    classes = None if selection.label is None else sorted_names(names[selection.label], "labels")
+    return Recipe(selection, categories, sources, classes)
 
 
 def check_n_sources(n: int, what: str) -> None:
-    """Raise a DataError if there are more sources than make sense."""
+    """Raise a DataError if there are so many sources that they are hardly meant as sources."""
     if n > MOST_SOURCES:
         raise DataError(
             f"{what} names {n:,} sources, more than {MOST_SOURCES:,}. "
@@ -158,14 +163,14 @@ def _check_known(name: str, known: Sequence[str], what: str) -> None:
 
 
 def _check_annotations(readers: Sequence[Reader], names: Iterable[str]) -> None:
-    """Raise a DataError if what is an annotation in one file is a feature in another."""
+    """Raise a DataError if a name is an annotation in one file and a feature in another."""
     for name in names:
         has = {name in reader.annotations: reader.location for reader in readers}
         if len(has) > 1:
             raise DataError(f"{has[False]}: has {name!r} as a feature, and {has[True]} as an annotation of its rows.")
 
 
-def _check_asked(what: str, columns: Sequence[str], left_out: Container[str]) -> None:
+def _check_chosen(what: str, columns: Sequence[str], left_out: Container[str]) -> None:
     """Raise a DataError if a column is asked for twice, or as a feature and as something else."""
     if (twice := first_twice(columns)) is not None:
         raise DataError(f"{what}: column {twice!r} is asked for twice.")
@@ -193,7 +198,7 @@ def _check_numbers(readers: Sequence[Reader], kinds: Mapping[str, Any], chosen: 
 
 
 def computing_type(types: Sequence[np.dtype[Any]], asked: DTypeLike | None) -> np.dtype[Any]:
-    """Return the type to compute with: what was asked for, or the least that holds numbers of all types."""
+    """Return the type to compute with: the one asked for, or the narrowest that holds numbers of all types."""
     if asked is None:
         return float_type(np.result_type(*types)) if types else np.dtype(np.float32)
     dtype = np.dtype(asked)

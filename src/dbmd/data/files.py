@@ -14,12 +14,12 @@ from dbmd.data.location import Location, locate
 from dbmd.errors import DataError
 
 
-def open_all(paths: Sequence[str | Path], **hints: Any) -> list[Reader]:
-    """Open files and all files in folders; what is in a folder and of no known format is left alone."""
+def open_readers(paths: Sequence[str | Path], **hints: Any) -> list[Reader]:
+    """Return readers of files, and of all files of a known format in folders."""
     locations: list[Location] = []
     for path in paths:
         found = locate(path)
-        if len(found) > 1 or str(found[0]) != shown(path):  # a folder: what is in it that we do not know is left alone
+        if len(found) > 1 or str(found[0]) != shown(path):  # a folder, in which files of other formats are ignored
             known = [location for location in found if format_of(location) is not None]
             if not known:
                 raise DataError(
@@ -33,7 +33,7 @@ def open_all(paths: Sequence[str | Path], **hints: Any) -> list[Reader]:
     if len(set(files)) < len(files):
         twice = next(location for location, file in zip(locations, files, strict=True) if files.count(file) > 1)
         raise DataError(f"{twice}: is given twice.")
-    locations = _told_apart(locations)
+    locations = _with_distinct_names(locations)
     readers = [open_reader(location, **hints) for location in locations]
     if len({reader.sparse for reader in readers}) > 1:
         dense = next(reader for reader in readers if not reader.sparse)
@@ -42,19 +42,19 @@ def open_all(paths: Sequence[str | Path], **hints: Any) -> list[Reader]:
     return readers
 
 
-def _told_apart(locations: Sequence[Location]) -> list[Location]:
-    """Return addresses that are shown alike, as only their queries differ, with numbers: files are told by name."""
-    apart: list[Location] = []
+def _with_distinct_names(locations: Sequence[Location]) -> list[Location]:
+    """Return locations with a number after a name that is shown more than once: only their queries differ."""
+    distinct: list[Location] = []
     count: Counter[str] = Counter()
     for location in locations:
         count[location.shown] += 1
         number = count[location.shown]
-        apart.append(location if number == 1 else replace(location, shown=f"{location.shown} ({number})"))
-    return apart
+        distinct.append(location if number == 1 else replace(location, shown=f"{location.shown} ({number})"))
+    return distinct
 
 
 def names_of_files(readers: Sequence[Reader]) -> dict[str, str]:
-    """Return what to call each file: by the last part of its path if that tells them apart."""
+    """Return a name for each file: the last part of its path if these are distinct, else the whole path."""
     short = [reader.location.name for reader in readers]
     names = short if len(set(short)) == len(short) else [str(reader.location) for reader in readers]
     return {str(reader.location): name for reader, name in zip(readers, names, strict=True)}

@@ -1,4 +1,4 @@
-"""A number that stands for the data: the same however they are stored, cut or ordered, another if a bit differs."""
+"""A number that identifies data: it does not depend on how they are stored, split or ordered, only on their values."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def multipliers(m: int) -> NDArray[np.uint64]:
     return np.random.default_rng(0).integers(0, MASK, m, np.uint64, endpoint=True) | np.uint64(1)
 
 
-def fingerprint(Xt: Any, columns: NDArray[np.uint64], marks: NDArray[np.uint64] | int = 0) -> int:
-    """Return the sum over the rows of a hash of each: add those of all parts, modulo 2^64.
+def fingerprint(Xt: Any, columns: NDArray[np.uint64], row_hashes: NDArray[np.uint64] | int = 0) -> int:
+    """Return the sum of a hash of each row. The fingerprints of parts add up to that of the whole, modulo 2^64.
 
     Parameters
     ----------
@@ -26,8 +26,8 @@ def fingerprint(Xt: Any, columns: NDArray[np.uint64], marks: NDArray[np.uint64] 
         The samples. A zero counts for nothing, so that dense and sparse agree.
     columns : array of shape (m,)
         From :func:`multipliers`.
-    marks : array of shape (n,), or an int
-        What else belongs to each row: a hash of the name of its source.
+    row_hashes : array of shape (n,), or an int
+        A hash of what else belongs to each row: the name of its source.
     """
     word = np.uint32 if Xt.dtype.itemsize == 4 else np.uint64
     if sparse.issparse(Xt):
@@ -37,6 +37,6 @@ def fingerprint(Xt: Any, columns: NDArray[np.uint64], marks: NDArray[np.uint64] 
     else:
         rows = ((Xt + Xt.dtype.type(0)).view(word) * columns).sum(axis=1, dtype=np.uint64)
     # One more for each row, so that rows of zeros count.
-    rows = (rows ^ (rows >> np.uint64(29))) * _ODD + np.asarray(marks, np.uint64) + np.uint64(1)
+    rows = (rows ^ (rows >> np.uint64(29))) * _ODD + np.asarray(row_hashes, np.uint64) + np.uint64(1)
     rows = (rows ^ (rows >> np.uint64(32))) * _ODD
     return int(rows.sum(dtype=np.uint64))

@@ -1,4 +1,4 @@
-"""Finding the entry that is no finite number."""
+"""Finding the first entry that is NaN or infinite."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-ROWS = 4096  # looked at closely at a time
+ROWS = 4096  # checked entry by entry at a time
 
 
 class Entry(NamedTuple):
@@ -18,11 +18,11 @@ class Entry(NamedTuple):
     value: Any
 
 
-def not_finite(Xt: Any) -> Entry | None:
+def first_nonfinite(Xt: Any) -> Entry | None:
     """Return the first entry of a dense or CSR array that is NaN or infinite, None if there is none."""
     values = Xt.data if sparse.issparse(Xt) else Xt
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=values.dtype)):  # one fast pass; a sum may also overflow, then look closer
+        if np.isfinite(values.sum(dtype=values.dtype)):  # one fast pass; a sum of finite numbers may overflow, too
             return None
     if sparse.issparse(Xt):
         entries = np.flatnonzero(~np.isfinite(values))

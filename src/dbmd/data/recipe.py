@@ -12,51 +12,72 @@ from scipy import sparse
 
 from dbmd.data.block import Window
 from dbmd.data.formats import Batch, Reader
-from dbmd.data.place import Place
+from dbmd.data.options import EACH_FILE
+from dbmd.data.row_labels import RowLabels
 from dbmd.errors import DataError
-
-EACH_FILE = "@file"  # as the name of the source column: every file is a source of its own
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """What to do with the columns of a file.
+class Selection:
+    """Which columns of files are read, and as what. Known before any row is read.
 
     Attributes
     ----------
     columns : tuple of str
         Columns that are features as they are.
-    encoded : dict of str to array
-        Columns that are one-hot coded, with their categories in order; these features come after the others.
+    encode : tuple of str
+        Columns to one-hot code; these features come after the others.
     source, label : str, optional
-        Columns with the source and the known class of each sample; source may be "@file".
-    files : dict of str to str
-        What a file is called as a source, if each is one.
-    source_names, classes : array, optional
-        The names of all sources and classes, in order: their numbers are places in it.
+        Columns with the source and the known class of each sample; source may be ``EACH_FILE``.
+    file_sources : dict of str to str
+        The name of the source for each file, if source is ``EACH_FILE``.
     keep : tuple of str
-        Columns to hand through as they are.
+        Columns to copy to the output.
     """
 
     columns: tuple[str, ...]
-    encoded: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    encode: tuple[str, ...] = ()
     source: str | None = None
     label: str | None = None
-    files: Mapping[str, str] = field(default_factory=dict)
-    source_names: NDArray[Any] | None = None
-    classes: NDArray[Any] | None = None
+    file_sources: Mapping[str, str] = field(default_factory=dict)
     keep: tuple[str, ...] = ()
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Columns that are no features as they are, but whose values matter."""
-        named = (*self.encoded, None if self.source == EACH_FILE else self.source, self.label)
+        """Columns whose values are needed although they are no features as they are, each once."""
+        named = (*self.encode, None if self.source == EACH_FILE else self.source, self.label)
         return tuple(dict.fromkeys(name for name in named if name is not None))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the columns of a file become samples. It needs the values of all rows: see :func:`.columns.make_recipe`.
+
+    Attributes
+    ----------
+    selection : Selection
+        The columns.
+    categories : dict of str to array
+        The categories of each column to one-hot code, in order.
+    source_names, classes : array, optional
+        Names of all sources and classes in order; codes are indices into them. None without a source or a label.
+    """
+
+    selection: Selection
+    categories: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    source_names: NDArray[Any] | None = None
+    classes: NDArray[Any] | None = None
 
     @property
     def feature_names(self) -> list[str]:
         """Names of the features, in order."""
-        return [*self.columns, *(f"{name}={value}" for name, values in self.encoded.items() for value in values)]
+        encoded = (f"{name}={value}" for name, values in self.categories.items() for value in values)
+        return [*self.selection.columns, *encoded]
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.selection.columns) + sum(map(len, self.categories.values()))
 
     def window(self, batch: Batch, reader: Reader, row: int, first: int) -> Window:
         """Return a batch as a window of a block.
@@ -66,33 +87,35 @@ class Recipe:
         batch : Batch
             The rows.
         reader : Reader
-            Where they come from.
+            The file they are from.
         row : int
-            Number of the first of them in the file: for messages.
+            Number of the first of them in the file, for error messages.
         first : int
             Number of the first of them in the block.
         """
-        Xt = batch.Xt
-        if self.encoded:
-            parts = [self._one_hot(batch, reader, row, name, sparse.issparse(Xt)) for name in self.encoded]
+        Xt, selection = batch.Xt, self.selection
+        if self.categories:
+            parts = [self._one_hot(batch, reader, row, name, sparse.issparse(Xt)) for name in self.categories]
             Xt = sparse.csr_array(sparse.hstack([Xt, *parts])) if sparse.issparse(Xt) else np.hstack([Xt, *parts])
         source_codes: NDArray[np.intp] | int = 0
-        if self.source == EACH_FILE and self.source_names is not None:
-            source_codes = int(np.flatnonzero(self.source_names == self.files[str(reader.location)])[0])
-        elif self.source is not None and self.source_names is not None:
-            source_codes = numbers(batch.others[self.source], self.source_names, reader, row, self.source)
+        if self.source_names is not None and selection.source == EACH_FILE:
+            name = selection.file_sources[str(reader.location)]
+            source_codes = int(np.flatnonzero(self.source_names == name)[0])
+        elif self.source_names is not None and selection.source is not None:
+            source = selection.source
+            source_codes = codes_among(batch.others[source], self.source_names, reader, row, source)
         classes = None
-        if self.label is not None and self.classes is not None:
-            classes = numbers(batch.others[self.label], self.classes, reader, row, self.label)
-        return Window(first, Xt, source_codes, classes, {name: batch.others[name] for name in self.keep})
+        if selection.label is not None and self.classes is not None:
+            classes = codes_among(batch.others[selection.label], self.classes, reader, row, selection.label)
+        return Window(first, Xt, source_codes, classes, {name: batch.others[name] for name in selection.keep})
 
     def _one_hot(self, batch: Batch, reader: Reader, row: int, name: str, as_sparse: bool) -> Any:
         values, codes = distinct(batch.others[name], reader, row, name)
-        categories = self.encoded[name].tolist()
-        values = as_named(values, self.encoded[name])
-        # A category that was not known when the model was made is none of those that were: all zeros.
-        place = np.array([categories.index(value) if value in categories else -1 for value in values], np.intp)
-        hot = place[codes]
+        categories = self.categories[name].tolist()
+        values = as_names(values, self.categories[name])
+        # A category that the model does not know is coded as all zeros.
+        column = np.array([categories.index(value) if value in categories else -1 for value in values], np.intp)
+        hot = column[codes]
         known = np.flatnonzero(hot >= 0)
         if as_sparse:
             ones = np.ones(len(known), batch.Xt.dtype)
@@ -102,12 +125,33 @@ class Recipe:
         return out
 
 
-def distinct(column: Any, reader: Reader | Place, row: int, name: str) -> tuple[list[Any], NDArray[np.intp]]:
-    """Return the different values of a column of Arrow, and for each row which it has."""
+def distinct(column: Any, labels: RowLabels, row: int, name: str) -> tuple[list[Any], NDArray[np.intp]]:
+    """Return the distinct values of a column of Arrow, and for each row the index of its value.
+
+    Raises a DataError that names the first row without a value.
+
+    Parameters
+    ----------
+    column : pyarrow.Array of length n
+        The column.
+    labels : RowLabels
+        How error messages name the rows.
+    row : int
+        Number of the first row, for error messages.
+    name : str
+        Name of the column, for error messages.
+
+    Returns
+    -------
+    list
+        The distinct values.
+    array of int of shape (n,)
+        For each row the index of its value.
+    """
     import pyarrow as pa
 
     wrong = DataError(
-        f"{reader.location}: column {name!r} must have a name or a number in each row to tell rows apart by. "
+        f"{labels.location}: column {name!r} must have a name or a number in each row to tell rows apart by. "
         f"Got a column of {column.type}."
     )
     try:
@@ -122,28 +166,38 @@ def distinct(column: Any, reader: Reader | Place, row: int, name: str) -> tuple[
         codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)
         missing = np.flatnonzero(np.append(is_missing, True)[codes])
         if len(missing):
-            raise DataError(f"{reader.location}: {reader.where(row + int(missing[0]))}, column {name!r} is empty.")
+            raise DataError(f"{labels.location}: {labels.where(row + int(missing[0]))}, column {name!r} is empty.")
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.intp)
     return [_plain(value) for value in values], codes
 
 
-def numbers(column: Any, names: NDArray[Any], reader: Reader, row: int, column_name: str) -> NDArray[np.intp]:
-    """Return for each row the place of its value among sorted names."""
-    values, codes = distinct(column, reader, row, column_name)
-    values = as_named(values, names)
-    place = np.searchsorted(names, np.array(values, dtype=names.dtype)) if values else np.zeros(0, np.intp)
-    return place.astype(np.intp)[codes]
+def codes_among(column: Any, names: NDArray[Any], labels: RowLabels, row: int, name: str) -> NDArray[np.intp]:
+    """Return for each row of a column the index of its value in sorted names, shape (n,); see :func:`distinct`."""
+    values, codes = distinct(column, labels, row, name)
+    values = as_names(values, names)
+    index = np.searchsorted(names, np.array(values, dtype=names.dtype)) if values else np.zeros(0, np.intp)
+    return index.astype(np.intp)[codes]
 
 
-def as_named(values: list[Any], names: NDArray[Any]) -> list[Any]:
-    """Return values of a column as they are named: text from a csv file may stand for whole numbers."""
+def as_names(values: list[Any], names: NDArray[Any]) -> list[Any]:
+    """Return values of a column as names have them: text from a csv file may stand for whole numbers."""
     if names.dtype.kind == "U" or any(isinstance(name, str) for name in names[:1].tolist()):
         return values
     return [int(value) if isinstance(value, str) and _is_whole(value) else value for value in values]
 
 
 def sorted_names(values: set[Any], what: str, *, as_they_are: bool = False) -> NDArray[Any]:
-    """Return the names of sources or classes in order; whole numbers that came as text become numbers, unless told."""
+    """Return the names of sources or classes in order.
+
+    Parameters
+    ----------
+    values : set
+        The names.
+    what : str
+        What they are names of, for error messages.
+    as_they_are : bool
+        Whether text stays text. By default, text that is a whole number becomes one if all text is.
+    """
     texts = {value for value in values if isinstance(value, str)}
     if not as_they_are and all(_is_whole(text) for text in texts):
         values = (values - texts) | {int(text) for text in texts}
@@ -155,7 +209,7 @@ def sorted_names(values: set[Any], what: str, *, as_they_are: bool = False) -> N
 
 
 def as_array(values: Sequence[Any]) -> NDArray[Any]:
-    """Return values as an array of the type that NumPy gives them; as objects if it would not tell all of them apart.
+    """Return values as an array of the type that NumPy chooses, or of objects if that type would merge some of them.
 
     It makes floating-point numbers of -1 and 2^63, and text that ends in NUL ends before it.
     """

@@ -1,4 +1,4 @@
-"""The first pass over files: whether they are sound, how many rows there are, which sources and classes."""
+"""The first pass over files: it checks all numbers, counts the rows, and collects sources, classes and categories."""
 
 from __future__ import annotations
 
@@ -11,16 +11,48 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dbmd.data.ahead import ahead
 from dbmd.data.block import chunk_rows, consecutive_rows
 from dbmd.data.fingerprint import MASK, fingerprint, multipliers
-from dbmd.data.finite import not_finite
-from dbmd.data.recipe import Recipe, distinct
-from dbmd.data.stream import Shard, Stream
+from dbmd.data.finite import first_nonfinite
+from dbmd.data.prefetch import prefetch
+from dbmd.data.recipe import Selection, distinct
+from dbmd.data.stream import Shard, ignore
 from dbmd.errors import DataError
 from dbmd.model.node import Node
 
 MOST_CATEGORIES = 1000
+
+
+@dataclass(frozen=True)
+class Unscanned:
+    """Rows of a file before the first pass: their number, sources and categories are not known yet.
+
+    Attributes
+    ----------
+    shard : Shard
+        The rows.
+    selection : Selection
+        The columns to read.
+    on_rows : callable
+        Called with the number of rows whenever some were read.
+    """
+
+    shard: Shard
+    selection: Selection
+    on_rows: Callable[[int], object] = ignore
+
+
+@dataclass(frozen=True)
+class ScanNode(Node):
+    """A node of the first pass. It has no block, as the shape of that is not known yet.
+
+    Attributes
+    ----------
+    rows : Unscanned
+        The rows to read.
+    """
+
+    rows: Unscanned = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -69,17 +101,14 @@ class Scan:
 
 
 def scan(node: Node, *, dtype: np.dtype[Any]) -> tuple[Node, Scan]:
-    """Node: read all rows of its stream once. Raises a DataError that names the first entry that is no number."""
-    assert isinstance(node.block, Stream)
-    block = node.block
-    found = Scan()
-    for shard in block.shards:
-        found += _scan_shard(shard, block.recipe, dtype, block.on_rows)
-    return node, found
+    """Node: read all rows once. Raises a DataError that names the first entry that is not a finite number."""
+    if not isinstance(node, ScanNode):
+        raise TypeError(f"Node {node.name!r} must be a ScanNode. Got {type(node).__name__}.")
+    return node, _scan_shard(node.rows.shard, node.rows.selection, dtype, node.rows.on_rows)
 
 
 def check_categories(values: Mapping[Any, int], where: str, name: str) -> None:
-    """Raise a DataError if a column has more values than can be one-hot coded."""
+    """Raise a DataError if a column has too many values to one-hot code."""
     if len(values) > MOST_CATEGORIES:
         raise DataError(
             f"{where}: column {name!r} has more than {MOST_CATEGORIES} categories, too many to encode. "
@@ -87,24 +116,24 @@ def check_categories(values: Mapping[Any, int], where: str, name: str) -> None:
         )
 
 
-def _scan_shard(shard: Shard, recipe: Recipe, dtype: np.dtype[Any], on_rows: Callable[[int], object]) -> Scan:
+def _scan_shard(shard: Shard, selection: Selection, dtype: np.dtype[Any], on_rows: Callable[[int], object]) -> Scan:
     reader, start, stop = shard
-    columns = multipliers(len(recipe.columns))
-    batches = reader.read(start, stop, recipe.columns, recipe.others)
+    columns = multipliers(len(selection.columns))
+    batches = reader.read(start, stop, selection.columns, selection.others)
     found, row = Scan(), start
-    values: dict[str, Counter[Any]] = {name: Counter() for name in recipe.others}
-    for batch in ahead(batches) if reader.decodes else batches:
-        file = recipe.files.get(str(reader.location), "")
-        marks: Any = np.uint64(zlib.crc32(file.encode()))
-        for name in recipe.others:
+    values: dict[str, Counter[Any]] = {name: Counter() for name in selection.others}
+    for batch in prefetch(batches) if reader.decodes else batches:
+        file = selection.file_sources.get(str(reader.location), "")
+        row_hashes: Any = np.uint64(zlib.crc32(file.encode()))
+        for name in selection.others:
             names, codes = distinct(batch.others[name], reader, row, name)
             counts = np.bincount(codes, minlength=len(names))
             values[name].update({value: int(count) for value, count in zip(names, counts, strict=True) if count})
             # The source belongs to the data that is fitted, the label does not.
-            if name == recipe.source or name in recipe.encoded:
+            if name == selection.source or name in selection.encode:
                 hashes = np.array([zlib.crc32(f"{name}={value}".encode()) for value in names], np.uint64)
-                marks = marks + hashes[codes]
-        for name in recipe.encoded:
+                row_hashes = row_hashes + hashes[codes]
+        for name in selection.encode:
             check_categories(values[name], str(reader.location), name)
         n = batch.Xt.shape[0]
         step = chunk_rows(batch.Xt, dtype)
@@ -112,25 +141,27 @@ def _scan_shard(shard: Shard, recipe: Recipe, dtype: np.dtype[Any], on_rows: Cal
             j = min(i + step, n)
             with np.errstate(over="ignore"):  # what does not fit into the type is infinite, and refused below
                 part = consecutive_rows(batch.Xt, i, j).astype(dtype, copy=False)
-            found += _scan_numbers(part, shard, row + i, recipe, columns, marks if np.ndim(marks) == 0 else marks[i:j])
+            found += _scan_numbers(
+                part, shard, row + i, selection, columns, row_hashes if np.ndim(row_hashes) == 0 else row_hashes[i:j]
+            )
         row += n
         on_rows(n)
     return found + Scan(rows={(str(reader.location), start): row - start}, values=dict(values))
 
 
-def _scan_numbers(Xt: Any, shard: Shard, row: int, recipe: Recipe, columns: Any, marks: Any) -> Scan:
+def _scan_numbers(Xt: Any, shard: Shard, row: int, selection: Selection, columns: Any, row_hashes: Any) -> Scan:
     values = Xt.data if sparse.issparse(Xt) else Xt
     if not values.size:
-        return Scan(fingerprint=fingerprint(Xt, columns, marks))
-    entry = not_finite(Xt)
+        return Scan(fingerprint=fingerprint(Xt, columns, row_hashes))
+    entry = first_nonfinite(Xt)
     if entry is not None:
         reader = shard.reader
         what = "has no number (it is empty or NaN)" if np.isnan(entry.value) else f"is {entry.value}"
         raise DataError(
-            f"{reader.location}: {reader.where(row + entry.row)}, column {recipe.columns[entry.column]!r} {what}. "
+            f"{reader.location}: {reader.where(row + entry.row)}, column {selection.columns[entry.column]!r} {what}. "
             "Only finite numbers can be fitted: remove or impute such rows first."
         )
     low, high = float(values.min()), float(values.max())
     # Only whole numbers from text can be kept in a narrower type than the file has.
     whole = values.dtype == np.float64 and low >= -(2**31) and high < 2**31 and bool((values == np.trunc(values)).all())
-    return Scan(entries=values.size, fingerprint=fingerprint(Xt, columns, marks), low=low, high=high, whole=whole)
+    return Scan(entries=values.size, fingerprint=fingerprint(Xt, columns, row_hashes), low=low, high=high, whole=whole)

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dbmd.data.ahead import ahead
 from dbmd.data.block import Samples, Window
 from dbmd.data.formats import Reader
+from dbmd.data.prefetch import prefetch
 from dbmd.data.recipe import Recipe
 from dbmd.errors import DataError
 
 
-def no_notice(rows: int) -> None:
-    """Take no notice."""
+def ignore(rows: int) -> None:
+    """Do nothing when rows were read."""
 
 
 class Shard(NamedTuple):
@@ -36,23 +36,39 @@ class Stream(Samples):
     shards : sequence of Shard
         Where they are.
     recipe : Recipe
-        What their columns mean.
-    shape : tuple of int
-        Number of samples and of features.
-    dtype : dtype
+        How their columns become samples.
+    n_rows : int
+        Number of samples.
+    as_type : dtype
         Type to compute with.
     first_row : int
         Number of the first sample in the whole data.
     on_rows : callable
-        Called with the number of rows that were read, again and again.
+        Called with the number of rows whenever some were read.
     """
 
     shards: Sequence[Shard]
     recipe: Recipe
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
+    n_rows: int
+    as_type: np.dtype[Any]
     first_row: int = 0
-    on_rows: Callable[[int], object] = no_notice
+    on_rows: Callable[[int], object] = ignore
+
+    @property
+    def name(self) -> str:
+        """The files, for messages."""
+        more = f" and {len(self.shards) - 1} more" if len(self.shards) > 1 else ""
+        return f"{self.shards[0].reader.location}{more}"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples and of features."""
+        return self.n_rows, self.recipe.n_features
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type to compute with."""
+        return self.as_type
 
     @property
     def is_sparse(self) -> bool:
@@ -60,16 +76,16 @@ class Stream(Samples):
         return any(shard.reader.sparse for shard in self.shards)
 
     def windows(self) -> Iterator[Window]:
-        """Yield the samples as they are stored; decoding is done ahead."""
+        """Yield the samples as they are stored; if they have to be decoded, a thread does so in advance."""
         decodes = any(shard.reader.decodes for shard in self.shards)
-        return ahead(self._windows()) if decodes else self._windows()
+        return prefetch(self._windows()) if decodes else self._windows()
 
     def _windows(self) -> Iterator[Window]:
-        first = 0
-        others = tuple(dict.fromkeys((*self.recipe.others, *self.recipe.keep)))
+        first, selection = 0, self.recipe.selection
+        others = tuple(dict.fromkeys((*selection.others, *selection.keep)))
         for reader, start, stop in self.shards:
             row = start
-            for batch in reader.read(start, stop, self.recipe.columns, others):
+            for batch in reader.read(start, stop, selection.columns, others):
                 rows = batch.Xt.shape[0]
                 if stop is not None and row + rows > stop:
                     break

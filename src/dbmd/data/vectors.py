@@ -10,9 +10,9 @@ import pyarrow as pa
 from scipy import sparse
 
 from dbmd.data.block import canonical
-from dbmd.data.formats._arrow import joined, number_type, to_batch, to_numbers
+from dbmd.data.formats._arrow import in_one_piece, number_type, to_batch, to_numbers
 from dbmd.data.formats._reader import common_type
-from dbmd.data.place import Place
+from dbmd.data.row_labels import RowLabels
 from dbmd.errors import DataError
 
 # Products with CSR cost several times as much for each entry as with an array.
@@ -21,11 +21,11 @@ DENSE = 1  # what pyspark.ml writes as the type of a vector
 
 
 def is_vector(kind: Any) -> bool:
-    """Say whether entries of a column of Arrow are vectors."""
+    """Return whether the entries of a column type of Arrow are vectors."""
     return _is_list(kind) or _is_ml_vector(kind)
 
 
-def to_rows(table: Any, columns: Sequence[str], place: Place) -> Any:
+def to_rows(table: Any, columns: Sequence[str], labels: RowLabels) -> Any:
     """Return columns as rows of numbers: one column of vectors, or columns of numbers side by side.
 
     Parameters
@@ -34,8 +34,8 @@ def to_rows(table: Any, columns: Sequence[str], place: Place) -> Any:
         With n rows.
     columns : sequence of str
         The columns to take.
-    place : Place
-        For messages.
+    labels : RowLabels
+        How error messages name the rows.
 
     Returns
     -------
@@ -47,14 +47,14 @@ def to_rows(table: Any, columns: Sequence[str], place: Place) -> Any:
     kinds = {name: table.schema.field(name).type for name in columns}
     for name, kind in kinds.items():
         if len(columns) == 1 and is_vector(kind):
-            column = joined(table.column(name))
+            column = in_one_piece(table.column(name))
             if column.null_count:
                 row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-                raise DataError(f"{place.location}: {place.where(row)}, column {name!r} is empty.")
-            return _from_lists(column, name, place) if _is_list(kind) else _from_ml(column, name, place)
+                raise DataError(f"{labels.location}: {labels.where(row)}, column {name!r} is empty.")
+            return _from_lists(column, name, labels) if _is_list(kind) else _from_ml(column, name, labels)
         if number_type(kind) is None:
             hint = " Name it alone: a column of vectors has all features." if is_vector(kind) else ""
-            raise DataError(f"{place.location}: column {name!r} does not hold numbers ({kind}).{hint}")
+            raise DataError(f"{labels.location}: column {name!r} does not hold numbers ({kind}).{hint}")
     dtype = common_type([number_type(kind) for kind in kinds.values()])
     return to_batch(table, columns, (), dtype).Xt
 
@@ -68,19 +68,19 @@ def _is_ml_vector(kind: Any) -> bool:
     return pa.types.is_struct(kind) and [field.name for field in kind] == ["type", "size", "indices", "values"]
 
 
-def _from_lists(column: Any, name: str, place: Place) -> Any:
+def _from_lists(column: Any, name: str, labels: RowLabels) -> Any:
     values = to_numbers(column.flatten())
     lengths = np.asarray(column.value_lengths())
     if len(set(lengths.tolist())) > 1:
         row = int(np.flatnonzero(lengths != lengths[0])[0])
         raise DataError(
-            f"{place.location}: {place.where(row)}, column {name!r} has {lengths[row]} numbers, "
+            f"{labels.location}: {labels.where(row)}, column {name!r} has {lengths[row]} numbers, "
             f"the first row has {lengths[0]}."
         )
     return values.reshape(len(column), -1)
 
 
-def _from_ml(column: Any, name: str, place: Place) -> Any:
+def _from_ml(column: Any, name: str, labels: RowLabels) -> Any:
     """Return vectors of pyspark.ml, dense and sparse ones in any mixture."""
     kinds, sizes, indices, values = column.flatten()
     is_dense = kinds.to_numpy(zero_copy_only=False) == DENSE
@@ -89,7 +89,7 @@ def _from_ml(column: Any, name: str, place: Place) -> Any:
     if (width != width[0]).any():
         row = int(np.flatnonzero(width != width[0])[0])
         raise DataError(
-            f"{place.location}: {place.where(row)}, column {name!r} has a vector of size {width[row]}, "
+            f"{labels.location}: {labels.where(row)}, column {name!r} has a vector of size {width[row]}, "
             f"the first row has one of size {width[0]}."
         )
     n, m = len(column), int(width[0])
@@ -97,10 +97,10 @@ def _from_ml(column: Any, name: str, place: Place) -> Any:
     if is_dense.all():
         return entries.reshape(n, m)
     # A dense vector has no indices: they are 0 to m - 1.
-    places = np.empty(len(entries), np.int32)
+    positions = np.empty(len(entries), np.int32)
     from_dense = np.repeat(is_dense, counts)
-    places[from_dense] = np.tile(np.arange(m, dtype=np.int32), int(is_dense.sum()))
-    places[~from_dense] = to_numbers(indices.flatten())
+    positions[from_dense] = np.tile(np.arange(m, dtype=np.int32), int(is_dense.sum()))
+    positions[~from_dense] = to_numbers(indices.flatten())
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32 if len(entries) < 2**31 else np.int64)
-    Xt = canonical(sparse.csr_array((entries, places, indptr), shape=(n, m)))
+    Xt = canonical(sparse.csr_array((entries, positions, indptr), shape=(n, m)))
     return Xt if Xt.nnz < SPARSE_BELOW * n * m else Xt.toarray()

@@ -11,8 +11,16 @@ from typing import Any, Self
 from numpy.typing import DTypeLike
 
 from dbmd.data.address import shown
-from dbmd.data.columns import Wanted, choose_named
-from dbmd.data.part import Numbering, OnBlocks, Stock, of_array, of_table, take_stock
+from dbmd.data.collection import (
+    CollectionLayout,
+    PartitionFunction,
+    PartitionScan,
+    array_to_node,
+    scan_partition,
+    table_to_node,
+)
+from dbmd.data.columns import select_frame_columns
+from dbmd.data.options import ColumnOptions
 from dbmd.dataset._base import Dataset
 from dbmd.errors import DataError
 from dbmd.model.node import Node
@@ -29,15 +37,15 @@ class CollectionDataset(Dataset):
         Name of the engine: "spark" or "dask".
     placement : Placement
         The partitions on the workers; released with the dataset.
-    numbering : Numbering
-        What makes blocks of the partitions.
+    layout : CollectionLayout
+        Turns the partitions into blocks.
     session : Session, optional
         The cluster, if it was started to read files; closed with the dataset.
     """
 
     framework: str
     placement: Any
-    numbering: Numbering
+    layout: CollectionLayout
     session: Any = None
 
     @property
@@ -64,7 +72,7 @@ class CollectionDataset(Dataset):
         """Return an engine on the partitions, as many as there are; see :meth:`Dataset.on`."""
         if engine != self.framework:
             raise self._elsewhere(engine)
-        return PartitionEngine(load("engines", self.framework).Engine(self.placement), self.numbering)
+        return PartitionEngine(load("engines", self.framework).Engine(self.placement), self.layout)
 
     def _elsewhere(self, engine: Any) -> ValueError:
         return ValueError(f"The data are on {self.framework}: fit them with engine={self.framework!r}. Got {engine!r}.")
@@ -85,16 +93,16 @@ class PartitionEngine:
     ----------
     engine : Engine
         With nodes that hold partitions.
-    numbering : Numbering
-        What makes blocks of them.
+    layout : CollectionLayout
+        Turns the partitions into blocks.
     """
 
-    def __init__(self, engine: Any, numbering: Numbering) -> None:
-        self.engine, self.numbering, self.n_nodes = engine, numbering, engine.n_nodes
+    def __init__(self, engine: Any, layout: CollectionLayout) -> None:
+        self.engine, self.layout, self.n_nodes = engine, layout, engine.n_nodes
 
     def ask(self, node_function: Callable[..., Any], *broadcast: Any) -> Any:
         """Run a function at every node and add the replies."""
-        return self.engine.ask(OnBlocks(node_function, self.numbering), *broadcast)
+        return self.engine.ask(PartitionFunction(node_function, self.layout), *broadcast)
 
     def close(self) -> None:
         """Close the engine."""
@@ -110,7 +118,7 @@ class PartitionEngine:
 def open_collection(
     data: Any,
     framework: str,
-    wanted: Wanted,
+    options: ColumnOptions,
     dtype: DTypeLike | None,
     n_nodes: int | None,
     paths: Any,
@@ -120,40 +128,40 @@ def open_collection(
     module = load("engines", framework)
     kinds = module.columns_of(data)
     if kinds is None:
-        if wanted.label is not None or wanted.columns is not None or wanted.drop:
+        if options.label is not None or options.columns is not None or options.drop:
             raise DataError("Arrays have no names: label, columns and drop are for files and frames.")
-        placement = module.place(data, of_array, n_nodes=n_nodes, sources=wanted.source)
+        placement = module.place(data, array_to_node, n_nodes=n_nodes, sources=options.source)
     else:
-        if not isinstance(wanted.source, str | None):
+        if not isinstance(options.source, str | None):
             raise DataError("The source of a DataFrame is the name of one of its columns.")
-        features, names = choose_named(kinds, wanted, "The DataFrame")
-        to_node = partial(of_table, columns=features, source=wanted.source, label=wanted.label)
+        features, names = select_frame_columns(kinds, options, "The DataFrame")
+        to_node = partial(table_to_node, columns=features, source=options.source, label=options.label)
         placement = module.place(data, to_node, n_nodes=n_nodes, names=names)
     try:
         if not placement.n_nodes:
             raise DataError("The data have no rows: they have no partitions.")
         with module.Engine(placement) as running:
-            stock: Stock = running.ask(take_stock)
-        has_sources, has_classes = wanted.source is not None, wanted.label is not None
-        numbering = Numbering.of(stock, has_sources=has_sources, has_classes=has_classes, dtype=dtype)
+            found: PartitionScan = running.ask(scan_partition)
+        has_sources, has_classes = options.source is not None, options.label is not None
+        layout = CollectionLayout.of(found, has_sources=has_sources, has_classes=has_classes, dtype=dtype)
     except BaseException:
         placement.close()
         raise
     return CollectionDataset(
-        shape=numbering.shape,
-        dtype=numbering.dtype,
-        source_names=numbering.source_names,
-        feature_names=stock.columns,
-        classes=numbering.classes,
+        shape=layout.shape,
+        dtype=layout.dtype,
+        source_names=layout.source_names,
+        feature_names=found.columns,
+        classes=layout.classes,
         about={
             "paths": [shown(path) for path in ([paths] if isinstance(paths, str | Path) else paths)],
-            "source": wanted.source if isinstance(wanted.source, str) else None,
-            "label": wanted.label,
+            "source": options.source if isinstance(options.source, str) else None,
+            "label": options.label,
             "encode": {},
-            "fingerprint": f"{stock.fingerprint:016x}",
+            "fingerprint": f"{found.fingerprint:016x}",
         },
         framework=framework,
         placement=placement,
-        numbering=numbering,
+        layout=layout,
         session=session,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dbmd.data.address import shown
-from dbmd.data.columns import Wanted, choose, complete, computing_type
-from dbmd.data.cut import cut, ranges
-from dbmd.data.files import open_all
+from dbmd.data.columns import computing_type, make_recipe, select_columns
+from dbmd.data.files import open_readers
 from dbmd.data.formats import Reader
-from dbmd.data.kept import Kept, ToKeep, storage_type, stored_bytes
-from dbmd.data.recipe import Recipe
-from dbmd.data.scan import Scan, scan
-from dbmd.data.stream import Shard, Stream, no_notice
+from dbmd.data.loaded import ArrayLoader, DeferredBlock, storage_type, stored_bytes
+from dbmd.data.options import ColumnOptions
+from dbmd.data.recipe import Recipe, Selection
+from dbmd.data.scan import Scan, ScanNode, Unscanned, scan
+from dbmd.data.split_files import row_ranges, split_files
+from dbmd.data.stream import Shard, ignore
 from dbmd.dataset._arrays import InMemory
 from dbmd.dataset._base import Dataset
 from dbmd.engines.local import Engine, available_threads
@@ -56,7 +57,7 @@ class FileDataset(Dataset):
     recipe: Recipe
     rows: Mapping[tuple[str, int], int]
     n_threads: int
-    on_rows: Callable[[int], object] = no_notice
+    on_rows: Callable[[int], object] = ignore
     load_as: np.dtype[Any] | None = None
     engine: str = "local"
     session: Any = None
@@ -76,10 +77,12 @@ class FileDataset(Dataset):
     def nodes(self, n_nodes: int | None, r: int) -> list[Node]:
         """Return the samples as nodes; see :meth:`Dataset.nodes`."""
         keeps = self.keeps_rows(r)
-        nodes = cut(self.readers, self.recipe, self.dtype, self.rows, self.n_threads, self.on_rows, n_nodes)
-        if self.load_as is not None:
-            nodes = [replace(node, block=ToKeep(node.block, self.load_as)) for node in nodes]
-        return [replace(node, keeps_rows=keeps) for node in nodes]
+        blocks = split_files(self.readers, self.recipe, self.dtype, self.rows, self.n_threads, self.on_rows, n_nodes)
+        if self.load_as is None:
+            return [Node(block.name, block, keeps_rows=keeps) for block in blocks]
+        return [
+            Node(block.name, DeferredBlock(block, self.load_as, block.first_row), keeps_rows=keeps) for block in blocks
+        ]
 
     def close(self) -> None:
         """Close the session of the cluster."""
@@ -89,7 +92,7 @@ class FileDataset(Dataset):
 
 def open_files(
     paths: Sequence[str | Path],
-    wanted: Wanted,
+    options: ColumnOptions,
     categories: Mapping[str, Sequence[Any]],
     dtype: DTypeLike | None,
     memory: int,
@@ -99,18 +102,18 @@ def open_files(
     session: Any,
 ) -> FileDataset | InMemory:
     """Return files as a dataset, loaded if they are small; see :func:`dbmd.open_data`."""
-    readers = open_all(paths, memory=memory, **hints)
-    recipe, types = choose(readers, wanted)
+    readers = open_readers(paths, memory=memory, **hints)
+    selection, types = select_columns(readers, options)
     dtype = computing_type(types, dtype)
     n_threads = available_threads() if session is None else session.n_cores
-    found = _scan(readers, recipe, dtype, on_rows, engine, n_threads)
+    found = _scan(readers, selection, dtype, on_rows, engine, n_threads)
     n, where = sum(found.rows.values()), str(readers[0].location)
     if not n:
         raise DataError(f"{where}: has no rows." if len(readers) == 1 else "The files have no rows.")
-    recipe = complete(recipe, found, categories, where)
+    recipe = make_recipe(selection, found, categories, where)
     shape = n, len(recipe.feature_names)
-    stored = storage_type(types, found, dtype, encodes=bool(recipe.encoded))
-    is_local, is_loaded = engine == "local", any(reader.decodes for reader in readers) and not wanted.keep
+    stored = storage_type(types, found, dtype, encodes=bool(recipe.categories))
+    is_local, is_loaded = engine == "local", any(reader.decodes for reader in readers) and not options.keep
     files = FileDataset(
         shape=shape,
         dtype=dtype,
@@ -119,9 +122,9 @@ def open_files(
         classes=recipe.classes,
         about={
             "paths": [shown(path) for path in paths],
-            "source": wanted.source,
-            "label": wanted.label,
-            "encode": {name: values.tolist() for name, values in recipe.encoded.items()},
+            "source": options.source,
+            "label": options.label,
+            "encode": {name: values.tolist() for name, values in recipe.categories.items()},
             **hints,
             "fingerprint": f"{found.fingerprint:016x}",
         },
@@ -142,7 +145,7 @@ def open_files(
 
 def _scan(
     readers: Sequence[Reader],
-    recipe: Recipe,
+    selection: Selection,
     dtype: np.dtype[Any],
     on_rows: Callable[[int], object],
     engine: str,
@@ -151,24 +154,25 @@ def _scan(
     """Read all files once, in parallel."""
     nodes = []
     for reader in readers:
-        for start, stop in ranges(reader, n_threads if len(readers) < n_threads else 1):
-            block = Stream([Shard(reader, start, stop)], recipe, (0, 0), dtype, on_rows=on_rows)
-            nodes.append(Node(str(reader.location), block))
+        for start, stop in row_ranges(reader, n_threads if len(readers) < n_threads else 1):
+            rows = Unscanned(Shard(reader, start, stop), selection, on_rows)
+            nodes.append(ScanNode(str(reader.location), rows=rows))
     with load("engines", engine).Engine(nodes) as running:
         found: Scan = running.ask(partial(scan, dtype=dtype))
     return found
 
 
 def _loaded(files: FileDataset, stored: np.dtype[Any]) -> InMemory:
-    """Return the same data, decoded and kept in memory."""
+    """Return the same data in memory."""
     nodes = files.nodes(None, 0)
-    kept = Kept(files.shape, stored, is_sparse=nodes[0].block.is_sparse, has_classes=files.classes is not None)
+    is_sparse = files.readers[0].sparse  # as all of them
+    loader = ArrayLoader(files.shape, stored, is_sparse=is_sparse, has_classes=files.classes is not None)
     with Engine(nodes) as engine:
-        engine.ask(kept.take)
+        engine.ask(loader.load)
     return InMemory(
         **files.common_fields(),
-        Xt=kept.joined(),
-        source_codes=kept.source_codes if files.n_sources > 1 else 0,
-        class_codes=kept.classes,
+        Xt=loader.samples(),
+        source_codes=loader.source_codes if files.n_sources > 1 else 0,
+        class_codes=loader.classes,
         default_n_nodes=max(len(nodes), available_threads()),
     )

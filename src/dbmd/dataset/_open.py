@@ -9,9 +9,8 @@ from typing import Any
 
 from numpy.typing import DTypeLike
 
-from dbmd.data.columns import Wanted
-from dbmd.data.formats import MEMORY
-from dbmd.data.stream import no_notice
+from dbmd.data.options import DEFAULT_MEMORY, ColumnOptions
+from dbmd.data.stream import ignore
 from dbmd.dataset._base import Dataset
 from dbmd.dataset._collection import open_collection
 from dbmd.dataset._files import open_files
@@ -41,9 +40,9 @@ def open_data(
     drop: Sequence[str] = (),
     encode: Sequence[str] | Mapping[str, Sequence[Any]] = (),
     dtype: DTypeLike | None = None,
-    memory: int = MEMORY,
+    memory: int = DEFAULT_MEMORY,
     keep: Sequence[str] = (),
-    on_rows: Callable[[int], object] = no_notice,
+    on_rows: Callable[[int], object] = ignore,
     header: bool | None = None,
     delimiter: str | None = None,
     engine: str = "local",
@@ -101,22 +100,22 @@ def open_data(
     encode = [encode] if isinstance(encode, str) else encode
     hints = {"header": header, "delimiter": delimiter}
     categories = encode if isinstance(encode, Mapping) else {}
-    wanted = Wanted(source, label, columns, drop, tuple(encode), keep)
+    options = ColumnOptions(source, label, columns, drop, tuple(encode), keep)
     paths = f"a collection of {framework_of(data)}" if framework_of(data) else data
     with ExitStack() as on_failure:
         session = None
         if engine != "local" and is_path(data):
             session = on_failure.enter_context(closing(load("engines", engine).Session()))  # once, for the fit too
-            on_rows = no_notice  # workers have no way to call it
+            on_rows = ignore  # workers have no way to call it
             data = session.read(data)
         framework = framework_of(data)
         opened: Dataset
         if framework is None:
             listed = [data] if isinstance(data, str | Path) else list(data)
-            opened = open_files(listed, wanted, categories, dtype, memory, on_rows, hints, engine, session)
+            opened = open_files(listed, options, categories, dtype, memory, on_rows, hints, engine, session)
         elif encode or keep or header is not None or delimiter is not None:
             raise DataError("encode, keep, header and delimiter are for files that dbmd reads itself.")
         else:
-            opened = open_collection(data, framework, wanted, dtype, n_nodes, paths, session)
+            opened = open_collection(data, framework, options, dtype, n_nodes, paths, session)
         on_failure.pop_all()  # from now on the dataset closes the session
     return opened

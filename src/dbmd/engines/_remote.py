@@ -274,7 +274,7 @@ class Remote(ABC):
 
 def settled(node: Any) -> Any:
     """At the worker: return a node that has come to stay; a block in files that may be kept decoded is read now."""
-    settle = getattr(node.block, "settled", None)
+    settle = getattr(node.block, "loaded", None)
     return node if settle is None else replace(node, block=settle())
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dbmd.data.finite import not_finite
+from dbmd.data.finite import first_nonfinite
 from dbmd.data.recipe import as_array
 
 
@@ -85,7 +85,7 @@ def _is_missing(label: Any) -> bool:
 
 def check_finite(X: Any) -> None:
     """Raise a ValueError that names the first entry that is not a finite number."""
-    entry = not_finite(X)
+    entry = first_nonfinite(X)
     if entry is not None:
         name = "NaN" if np.isnan(entry.value) else "infinity (inf)"
         raise ValueError(

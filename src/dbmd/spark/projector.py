@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from dbmd._utils.threads import one_blas_thread
 from dbmd.data.block import Block
-from dbmd.data.finite import not_finite
-from dbmd.data.place import Place
-from dbmd.data.recipe import as_named, distinct
+from dbmd.data.finite import first_nonfinite
+from dbmd.data.recipe import as_names, distinct
+from dbmd.data.row_labels import PartitionRows
 from dbmd.data.vectors import to_rows
 from dbmd.errors import DataError
 from dbmd.memberships import memberships
@@ -80,7 +80,7 @@ class Projector:
             raise DataError(
                 f"The column {self.features!r} has vectors of size {Xt.shape[1]}, the model has {m} features."
             )
-        entry = not_finite(Xt)
+        entry = first_nonfinite(Xt)
         if entry is not None:
             raise DataError(
                 f"The column {self.features!r} has a vector with {entry.value} at place {entry.column}. "
@@ -93,7 +93,7 @@ class Projector:
         assert self.source is not None
         numbers = {name: number for number, name in enumerate(self.source_names.tolist())}
         values, codes = distinct(column, _Batch("A batch of rows"), 0, self.source)
-        names = as_named(values, self.source_names)
+        names = as_names(values, self.source_names)
         unknown = [name for name in names if name not in numbers]
         if unknown:
             known = ", ".join(map(repr, list(numbers)[:5])) + (", ..." if len(numbers) > 5 else "")
@@ -105,7 +105,7 @@ class Projector:
         return np.array([numbers[name] for name in names], dtype=np.intp)[codes]
 
 
-class _Batch(Place):
+class _Batch(PartitionRows):
     """Of a batch nobody knows which rows of all it has."""
 
     def where(self, row: int) -> str:

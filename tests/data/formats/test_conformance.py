@@ -91,7 +91,7 @@ def test_the_columns_are_there_with_types_that_hold_them(opened):
 def test_the_number_of_rows_is_known_or_said_not_to_be(opened):
     reader = opened.reader()
     assert reader.n_rows in (N, None)
-    assert reader.n_rows == N or list(reader.cuts) == [0]
+    assert reader.n_rows == N or list(reader.seekable_rows) == [0]
 
 
 def test_batches_one_below_the_other_are_the_table(opened):
@@ -142,7 +142,7 @@ def test_a_local_array_is_not_read_but_mapped(order, small_batches, tmp_path, rn
 @given(data=st.data())
 def test_reading_may_start_and_stop_at_any_cut(opened, data):
     reader, features = opened.reader(), opened.written.features
-    possible = range(N) if reader.cuts is None else list(reader.cuts)
+    possible = range(N) if reader.seekable_rows is None else list(reader.seekable_rows)
     inner = data.draw(st.lists(st.sampled_from(possible), max_size=4, unique=True), "cuts")
     edges = [*sorted({0, *inner}), N]
     if reader.n_rows is None:
@@ -236,8 +236,8 @@ def test_a_name_that_occurs_twice_is_found_however_many_there_are():
 
 
 def test_columns_without_names_are_called_by_their_numbers():
-    columns = _reader.Numbered(12, np.dtype(np.float32))
+    columns = _reader.NumberedColumns(12, np.dtype(np.float32))
     assert dict(columns) == dict.fromkeys(map(str, range(12)), np.dtype(np.float32))
     for name in ("12", "-1", "01", "1.0", "x", "", "٣"):
         assert name not in columns
-    assert len(_reader.Numbered(10**15, np.dtype(np.float32))) == 10**15  # and no name was made
+    assert len(_reader.NumberedColumns(10**15, np.dtype(np.float32))) == 10**15  # and no name was made

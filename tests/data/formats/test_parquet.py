@@ -73,7 +73,7 @@ def test_what_is_not_a_number_has_no_type_and_leaves_the_rest_alone(column, tmp_
 
 def test_reading_starts_at_row_groups(tmp_path):
     reader = opened(tmp_path, {"x": np.arange(100.0)}, row_group_size=30)
-    assert list(reader.cuts) == [0, 30, 60, 90]
+    assert list(reader.seekable_rows) == [0, 30, 60, 90]
     assert reader.n_rows == 100
     found = [batch.Xt[:, 0] for batch in reader.read(30, 90, ["x"])]
     assert_array_equal(np.concatenate(found), np.arange(30, 90))

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dbmd.data.formats._reader import MEMORY, Batch, Reader, batch_rows, in_our_words
+from dbmd.data.formats._reader import Batch, Reader, as_data_error, batch_rows
 from dbmd.data.location import Location
 from dbmd.errors import DataError
 from dbmd.registry import load, names
 
-__all__ = ["MEMORY", "Batch", "Reader", "batch_rows", "format_of", "open_reader", "suffixes"]
+__all__ = ["Batch", "Reader", "batch_rows", "format_of", "open_reader", "suffixes"]
 
 KIND = "data.formats"
 
@@ -42,15 +42,15 @@ def open_reader(location: Location, **hints: Any) -> Reader:
     location : Location
         The file.
     **hints
-        What the file itself does not tell: ``header`` and ``delimiter`` of csv, ``memory`` in bytes. A format takes
-        what it can use.
+        What is not in the file itself: ``header`` and ``delimiter`` of csv, ``memory`` in bytes. A format ignores the
+        others.
     """
     kind = format_of(location)
     if kind is None:
         known = ", ".join(sorted(suffixes()))
         raise DataError(f"{location}: no known format. Names of files must end in one of {known}.")
     stamp = location.stamp()
-    with in_our_words(location, kind):
+    with as_data_error(location, kind):
         reader: Reader = load(KIND, kind).open_file(location, **hints)
     reader.kind, reader.stamp = kind, stamp
     return reader

@@ -37,13 +37,13 @@ def to_batch(
     Xt = np.empty((table.num_rows, len(features)), dtype, order="F")
     for j, name in enumerate(features):
         Xt = with_column(Xt, j, table.column(name))
-    return Batch(Xt, {name: joined(table.column(name)) for name in others})
+    return Batch(Xt, {name: in_one_piece(table.column(name)) for name in others})
 
 
 def with_column(Xt: NDArray[Any], j: int, column: Any) -> NDArray[Any]:
     """Return the array with a column of Arrow put in, shape (rows, m)."""
     if column.null_count and Xt.dtype.kind != "f":
-        Xt = Xt.astype(np.float64)  # missing values: they shall be seen, and named
+        Xt = Xt.astype(np.float64)  # missing values become NaN, which the scan reports
     Xt[:, j] = to_numbers(column)
     return Xt
 
@@ -59,6 +59,6 @@ def to_numbers(column: Any) -> Any:
     return column.to_numpy(zero_copy_only=False)
 
 
-def joined(column: Any) -> Any:
+def in_one_piece(column: Any) -> Any:
     """Return a column in one piece."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

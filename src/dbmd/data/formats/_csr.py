@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dbmd.data.block import canonical
-from dbmd.data.formats._reader import MEMORY
 from dbmd.data.location import Location
+from dbmd.data.options import DEFAULT_MEMORY
 from dbmd.errors import DataError
 
 
@@ -45,7 +45,7 @@ class CsrFile:
                 f"{indptr.shape}, {indices.dtype} of shape {indices.shape}, and data of shape {data.shape}."
             )
         self.n_entries = int(data.shape[0])
-        self.most = max(memory, MEMORY) // self.entry_bytes
+        self.most = max(memory, DEFAULT_MEMORY) // self.entry_bytes
 
     def checked_edges(self, edges: NDArray[np.int64], row: int) -> NDArray[np.int64]:
         """Return a piece of indptr, shape (rows + 1,), that begins at a row; raise a DataError if it is not sound."""

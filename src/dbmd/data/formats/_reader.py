@@ -1,4 +1,4 @@
-"""What every format offers."""
+"""What every format offers: batches of rows of an open file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dbmd.data.location import Location, Stamp
+from dbmd.data.options import DEFAULT_MEMORY
 from dbmd.errors import DataError, first_line
 
-MEMORY = 512_000_000  # bytes: data up to this size are decoded once and kept, unless told
-COLUMN_BYTES = 200  # of its name and its place in what a fit holds, at the very least
-BATCH_BYTES = 16_000_000  # of decoded numbers: enough for the cost of a call not to show, little beside the memory
+COLUMN_BYTES = 200  # that a fit needs for a column at least: its name, and its entries of W and the statistics
+BATCH_BYTES = 16_000_000  # of decoded numbers: large beside the cost of a call, small beside the memory
 
 
 class Batch(NamedTuple):
@@ -34,7 +34,9 @@ class Batch(NamedTuple):
 
 
 class Reader(ABC):
-    """A file, opened: what is in it, and its rows, as often as one likes.
+    """An open file: its columns, and its rows, which can be read any number of times.
+
+    A subclass sets the attributes and implements :meth:`_batches`.
 
     Attributes
     ----------
@@ -43,19 +45,19 @@ class Reader(ABC):
     kind : str
         The name of its format.
     stamp : Stamp
-        What it was like when it was opened.
+        Its size and time when it was opened, by which a change is noticed.
     columns : dict of str to dtype or None
-        The names of its columns in order, each with its type, None if it does not hold numbers.
+        The type of each column, in order; None if it does not hold numbers.
     annotations : tuple of str
-        Names of what can be a source or a label, but never a feature (of h5ad).
+        Names of columns that can be a source or a label, but never a feature (``obs`` of h5ad).
     index : tuple of str
-        Columns that number or name the rows: features only if they are asked for.
+        Columns that number or name the rows: features only if the user names them.
     n_rows : int or None
-        Number of rows; None if only reading them all can tell.
-    cuts : sequence of int, or None
-        Rows where reading may start: the first of each row group, say. None: anywhere.
+        Number of rows; None if it is known only after reading them all.
+    seekable_rows : sequence of int, or None
+        Rows where reading can start, such as the first of each row group. None: anywhere.
     decodes : bool
-        Whether reading takes work that is best done ahead, in a thread of its own.
+        Whether rows have to be decoded, which a thread of its own then does in advance.
     sparse : bool
         Whether batches are CSR.
     """
@@ -67,7 +69,7 @@ class Reader(ABC):
     annotations: tuple[str, ...] = ()
     index: tuple[str, ...] = ()
     n_rows: int | None = None
-    cuts: Sequence[int] | None = (0,)
+    seekable_rows: Sequence[int] | None = (0,)
     decodes: bool = True
     sparse: bool = False
 
@@ -76,7 +78,7 @@ class Reader(ABC):
         return f"row {row + 1}"
 
     def not_a_number(self, name: str) -> str:
-        """Return what stands in a column that does not hold numbers, and where, as far as that is easily found."""
+        """Return the first value of a column that is not a number and its row, for error messages; "" if not known."""
         return ""
 
     def read(
@@ -89,7 +91,7 @@ class Reader(ABC):
         Parameters
         ----------
         start, stop : int
-            The rows; start is one of ``cuts``, stop one of them or the end.
+            The rows; start is one of ``seekable_rows``, stop one of them or the end.
         features : sequence of str
             Columns of numbers, in the order of the columns of ``Xt``.
         others : sequence of str
@@ -97,16 +99,16 @@ class Reader(ABC):
         """
         self._check_unchanged()
         try:
-            with in_our_words(self.location, self.kind):
+            with as_data_error(self.location, self.kind):
                 yield from self._batches(start, stop, features, others)
         except DataError:
-            self._check_unchanged()  # what makes no sense may be the half of one file and the half of another
+            self._check_unchanged()  # the cause may be that the file was replaced meanwhile
             raise
         self._check_unchanged()
 
     @abstractmethod
     def _batches(self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str]) -> Iterator[Batch]:
-        """Yield rows, as :meth:`read` does. What a library raises may be raised."""
+        """Yield rows, as :meth:`read` does. Errors of libraries may pass: :meth:`read` turns them into DataErrors."""
 
     def _check_unchanged(self) -> None:
         if not self.location.stamp().is_of(self.stamp):
@@ -117,30 +119,30 @@ class Reader(ABC):
 
 
 @contextmanager
-def in_our_words(location: Location, kind: str) -> Iterator[None]:
-    """Around calls into libraries that read files: what they raise becomes a DataError with the file and what to do."""
+def as_data_error(location: Location, kind: str) -> Iterator[None]:
+    """Turn what a library that reads files raises into a DataError that names the file and a remedy."""
     try:
         yield
     except (DataError, MemoryError):
         raise
-    except Exception as error:  # there is no end to what may be wrong with a file
-        raise unsound(location, kind, error) from error
+    except Exception as error:  # libraries raise errors of any type on damaged files
+        raise damaged(location, kind, error) from error
 
 
-def unsound(location: Location, kind: str, error: BaseException) -> DataError:
-    """Return what to say of a file that a library cannot read."""
+def damaged(location: Location, kind: str, error: BaseException) -> DataError:
+    """Return the error for a file that a library cannot read."""
     said = first_line(Exception(error.args[0])) if isinstance(error, KeyError) and error.args else first_line(error)
     return DataError(f"{location}: is not a sound {kind} file, or not a whole one: copy or write it anew ({said}).")
 
 
 @dataclass(frozen=True)
-class Numbered(Mapping[str, "np.dtype[Any] | None"]):
-    """Columns that have no names, called 0, 1, ...: each name is made when it is asked for.
+class NumberedColumns(Mapping[str, "np.dtype[Any] | None"]):
+    """Columns without names, called 0, 1, ...: a mapping of names to types that stores neither.
 
     Attributes
     ----------
     n : int
-        How many there are.
+        Number of columns.
     dtype : dtype
         Type of all.
     """
@@ -161,11 +163,11 @@ class Numbered(Mapping[str, "np.dtype[Any] | None"]):
 
 
 def check_width(location: Location, n_columns: int, memory: int, column_bytes: int = COLUMN_BYTES) -> None:
-    """Raise a DataError if a file says that it has more columns than could be fitted in the memory that is allowed.
+    """Raise a DataError if a file claims more columns than fit into the memory that is allowed.
 
-    Asked before anything of that size is made: a file of some bytes may say that it has any number of columns.
+    Call this before anything of that size is made: a damaged file of a few bytes may claim any number of columns.
     """
-    most = max(memory, MEMORY) // column_bytes  # with no memory for the data, there is still some for a column
+    most = max(memory, DEFAULT_MEMORY) // column_bytes  # memory=0 means that no data are kept, not that there is none
     if n_columns > most:
         raise DataError(
             f"{location}: says that it has {n_columns:,} columns, more than the {most:,} that there is room for. "
@@ -180,11 +182,11 @@ def first_twice(names: Sequence[str]) -> str | None:
 
 
 def batch_rows(dtype: np.dtype[Any], n_features: int) -> int:
-    """Return how many rows make a batch."""
+    """Return the number of rows of a batch."""
     return max(256, BATCH_BYTES // max(1, dtype.itemsize * n_features))
 
 
 def common_type(types: Sequence[np.dtype[Any] | None]) -> np.dtype[Any]:
-    """Return the least type that holds numbers of several types: that of the array that a batch is put in."""
+    """Return the narrowest type that holds numbers of several types."""
     known = {t for t in types if t is not None}
     return np.result_type(*known) if known else np.dtype(np.float32)

@@ -17,8 +17,9 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from dbmd.data.formats._arrow import number_type, to_batch
-from dbmd.data.formats._reader import MEMORY, Batch, Reader, check_width, common_type, first_twice, unsound
+from dbmd.data.formats._reader import Batch, Reader, check_width, common_type, damaged, first_twice
 from dbmd.data.location import Location
+from dbmd.data.options import DEFAULT_MEMORY
 from dbmd.errors import DataError
 
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
@@ -35,7 +36,7 @@ def open_file(
     *,
     header: bool | None = None,
     delimiter: str | None = None,
-    memory: int = MEMORY,
+    memory: int = DEFAULT_MEMORY,
     **hints: Any,
 ) -> Reader:
     """Open a table in text form.
@@ -214,7 +215,7 @@ class Csv(Reader):
                 f"{self.location}: has a row of more than {self.block_bytes:,} bytes. "
                 "Has it a quote that is never closed, or is this no csv file?"
             )
-        return unsound(self.location, "csv", error)
+        return damaged(self.location, "csv", error)
 
 
 def _most_frequent(delimiters: str, line: bytes) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from dbmd.data.formats._csr import CsrFile
-from dbmd.data.formats._reader import BATCH_BYTES, MEMORY, Batch, Reader, batch_rows, check_width, first_twice
+from dbmd.data.formats._reader import BATCH_BYTES, Batch, Reader, batch_rows, check_width, first_twice
 from dbmd.data.location import Location
+from dbmd.data.options import DEFAULT_MEMORY
 from dbmd.errors import DataError
 
 SUFFIXES = (".h5ad",)
@@ -20,7 +21,7 @@ MOST_ROWS = 1 << 20  # whose ends are looked at together
 KEEPING, PACKING, MOST_RATIO = {2, 3}, {1, 32000}, 1032  # shuffle, fletcher32; deflate, lzf
 
 
-def open_file(location: Location, *, memory: int = MEMORY, **hints: Any) -> Reader:
+def open_file(location: Location, *, memory: int = DEFAULT_MEMORY, **hints: Any) -> Reader:
     """Open ``X`` of an AnnData file. Columns are its variables; sources and labels are columns of ``obs``."""
     return H5ad(location, memory)
 
@@ -28,10 +29,10 @@ def open_file(location: Location, *, memory: int = MEMORY, **hints: Any) -> Read
 class H5ad(Reader):
     """``X`` and ``obs`` of an AnnData file."""
 
-    cuts = None
+    seekable_rows = None
 
     def __init__(self, location: Location, memory: int) -> None:
-        self.location, self.room = location, max(memory, MEMORY)
+        self.location, self.room = location, max(memory, DEFAULT_MEMORY)
         with self._file() as file:
             self._check_closed(file)
             if "X" not in file or not all(hasattr(file.get(name), "keys") for name in ("obs", "var")):

@@ -9,14 +9,15 @@ from typing import Any, Literal
 import numpy as np
 
 from dbmd._utils.npy import read_header
-from dbmd.data.formats._reader import MEMORY, Batch, Numbered, Reader, batch_rows, check_width
+from dbmd.data.formats._reader import Batch, NumberedColumns, Reader, batch_rows, check_width
 from dbmd.data.location import Location
+from dbmd.data.options import DEFAULT_MEMORY
 from dbmd.errors import DataError
 
 SUFFIXES = (".npy",)
 
 
-def open_file(location: Location, *, memory: int = MEMORY, **hints: Any) -> Reader:
+def open_file(location: Location, *, memory: int = DEFAULT_MEMORY, **hints: Any) -> Reader:
     """Open an array of shape (n, m), in C or Fortran order. Its columns are called 0, 1, ..."""
     return Npy(location, memory)
 
@@ -24,7 +25,7 @@ def open_file(location: Location, *, memory: int = MEMORY, **hints: Any) -> Read
 class Npy(Reader):
     """An array of shape (n, m)."""
 
-    cuts = None
+    seekable_rows = None
 
     def __init__(self, location: Location, memory: int) -> None:
         self.location = location
@@ -42,7 +43,7 @@ class Npy(Reader):
             )
         self.shape = self.n_rows, self.n_columns = shape
         check_width(location, self.n_columns, memory)
-        self.columns = Numbered(self.n_columns, self.dtype)
+        self.columns = NumberedColumns(self.n_columns, self.dtype)
         self.decodes = location.local is None
 
     def _batches(self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str]) -> Iterator[Batch]:

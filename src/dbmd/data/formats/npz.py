@@ -11,15 +11,16 @@ import numpy as np
 
 from dbmd._utils.npy import read_header, read_member
 from dbmd.data.formats._csr import CsrFile
-from dbmd.data.formats._reader import BATCH_BYTES, MEMORY, Batch, Numbered, Reader, check_width
+from dbmd.data.formats._reader import BATCH_BYTES, Batch, NumberedColumns, Reader, check_width
 from dbmd.data.location import Location
+from dbmd.data.options import DEFAULT_MEMORY
 from dbmd.errors import DataError
 
 SUFFIXES = (".npz",)
 MOST_LABEL = 10_000  # bytes of a member that holds a word or two numbers
 
 
-def open_file(location: Location, *, memory: int = MEMORY, **hints: Any) -> Reader:
+def open_file(location: Location, *, memory: int = DEFAULT_MEMORY, **hints: Any) -> Reader:
     """Open a CSR matrix. Its columns are called 0, 1, ..."""
     return Npz(location, memory)
 
@@ -55,7 +56,7 @@ class Npz(Reader):
             indptr, indices, data = _members(stack, archive)
         check_width(location, n_columns, memory)
         self.csr = CsrFile(location, (self.n_rows, n_columns), data, indices, indptr, memory)
-        self.columns = Numbered(n_columns, data.dtype)
+        self.columns = NumberedColumns(n_columns, data.dtype)
 
     def _batches(self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str]) -> Iterator[Batch]:
         """Yield batches of the whole matrix."""

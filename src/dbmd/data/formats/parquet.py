@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dbmd.data.formats._arrow import joined, number_type, to_batch, with_column
-from dbmd.data.formats._reader import MEMORY, Batch, Reader, batch_rows, check_width, common_type, first_twice
+from dbmd.data.formats._arrow import in_one_piece, number_type, to_batch, with_column
+from dbmd.data.formats._reader import Batch, Reader, batch_rows, check_width, common_type, first_twice
 from dbmd.data.location import Location
+from dbmd.data.options import DEFAULT_MEMORY
 from dbmd.errors import DataError
 
 SUFFIXES = (".parquet", ".pq", ".parq")
@@ -20,7 +21,7 @@ GROUP_BYTES = 64_000_000  # row groups up to this size are decoded in one go, tw
 COLUMNS_BYTES = 8_000_000  # of columns that are decoded together then
 
 
-def open_file(location: Location, *, memory: int = MEMORY, **hints: Any) -> Reader:
+def open_file(location: Location, *, memory: int = DEFAULT_MEMORY, **hints: Any) -> Reader:
     """Open a Parquet file; the folders ``name=value`` that it lies in are columns, too."""
     return Parquet(location, memory)
 
@@ -46,7 +47,7 @@ class Parquet(Reader):
         sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         edges = np.concatenate([[0], np.cumsum(sizes, dtype=int)])
         self.groups = edges[:-1].tolist()
-        self.cuts = self.groups or [0]
+        self.seekable_rows = self.groups or [0]
 
     def _batches(self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str]) -> Iterator[Batch]:
         """Yield batches, decoded row group by row group."""
@@ -76,7 +77,7 @@ class Parquet(Reader):
                 Xt = with_column(Xt, j, table.column(name))
         table = parquet.read_row_group(group, self._stored(others), use_threads=False)
         table = self._with_constants(table, others, as_text=True)
-        yield Batch(Xt, {name: joined(table.column(name)) for name in others})
+        yield Batch(Xt, {name: in_one_piece(table.column(name)) for name in others})
 
     def _piecewise(
         self, parquet: Any, group: int, features: Sequence[str], others: Sequence[str], dtype: np.dtype[Any]

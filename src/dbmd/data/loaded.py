@@ -1,4 +1,4 @@
-"""Keeping data from files in memory, decoded once, in the narrowest type that holds it."""
+"""Loading files into memory: decoded once, in the narrowest type that holds the numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dbmd.model.node import Node
 
 
 def storage_type(types: Sequence[np.dtype[Any]], found: Scan, dtype: np.dtype[Any], *, encodes: bool) -> np.dtype[Any]:
-    """Return the narrowest type to keep numbers in: that of the files, or for text what its whole numbers need."""
+    """Return the narrowest type that holds the numbers: that of the files, or for whole numbers in text less."""
     stored = np.result_type(*types) if types else np.dtype(np.int8)
     if stored == np.float64 and found.whole and found.entries:
         stored = np.result_type(np.min_scalar_type(int(found.low)), np.min_scalar_type(int(found.high)))
@@ -31,8 +31,8 @@ def stored_bytes(shape: tuple[int, int], found: Scan, stored: np.dtype[Any], *, 
     return found.entries * (stored.itemsize + 4) + 8 * n if is_sparse else n * m * stored.itemsize
 
 
-class Kept:
-    """Arrays that nodes fill, each with its own rows.
+class ArrayLoader:
+    """Arrays in memory, of which each node fills its own rows.
 
     Parameters
     ----------
@@ -60,22 +60,26 @@ class Kept:
         self._dense = None if is_sparse else np.empty(shape, stored)
         self._sparse: dict[int, Any] = {}
 
-    def take(self, node: Node) -> tuple[Node, int]:
-        """Node: put its samples where they belong."""
-        for window in node.samples.windows():
-            first = node.samples.first_row + window.first
+    def load(self, node: Node) -> tuple[Node, int]:
+        """Node: read its samples into the arrays. Only for nodes in this process."""
+        assert node.block is not None
+        self.fill(node.block)
+        return node, 0
+
+    def fill(self, block: Samples) -> None:
+        """Read the samples of a block into the arrays."""
+        for window in block.windows():
+            first = block.first_row + window.first
             rows = slice(first, first + window.Xt.shape[0])
             self.source_codes[rows] = window.source_codes
-            if self.classes is not None:
-                assert window.classes is not None
+            if self.classes is not None and window.classes is not None:
                 self.classes[rows] = window.classes
             if self._dense is None:
                 self._sparse[first] = window.Xt.astype(self.stored)
             else:
                 self._dense[rows] = window.Xt
-        return node, 0
 
-    def joined(self) -> Any:
+    def samples(self) -> Any:
         """Return all samples, shape (n, m), dense or CSR."""
         if self._dense is not None:
             return self._dense
@@ -83,31 +87,45 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class ToKeep(Samples):
-    """Samples in files, on their way to a worker that is to keep them decoded.
+class DeferredBlock(Samples):
+    """Samples in files, which a worker loads into memory when it receives them.
 
     Attributes
     ----------
     stream : Stream
         The samples.
     stored : dtype
-        Type to keep the numbers in.
+        Type of the numbers in memory.
+    first_row : int
+        Number of the first sample in the whole data.
     """
 
     stream: Stream
     stored: np.dtype[Any]
+    first_row: int
 
-    def __post_init__(self) -> None:
-        for name in ("shape", "dtype", "is_sparse", "first_row"):
-            object.__setattr__(self, name, getattr(self.stream, name))
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples and of features."""
+        return self.stream.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type to compute with."""
+        return self.stream.dtype
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the chunks are CSR."""
+        return self.stream.is_sparse
 
     def windows(self) -> Iterator[Window]:
         """Yield the samples as they are stored in the files."""
         return self.stream.windows()
 
-    def settled(self) -> Block:
-        """Read the samples, and return them in memory."""
+    def loaded(self) -> Block:
+        """Return the samples in memory."""
         has_classes = self.stream.recipe.classes is not None
-        kept = Kept(self.shape, self.stored, is_sparse=self.is_sparse, has_classes=has_classes)
-        kept.take(Node("", replace(self.stream, first_row=0)))
-        return Block(kept.joined(), kept.source_codes, self.first_row, self.dtype, kept.classes)
+        loader = ArrayLoader(self.shape, self.stored, is_sparse=self.is_sparse, has_classes=has_classes)
+        loader.fill(replace(self.stream, first_row=0))
+        return Block(loader.samples(), loader.source_codes, self.first_row, self.dtype, loader.classes)

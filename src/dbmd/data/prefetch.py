@@ -1,4 +1,4 @@
-"""Reading ahead: an iterator that works in a thread of its own."""
+"""Reading in advance: an iterator that works in a thread of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def ahead(items: Iterable[T]) -> Iterator[T]:
+def prefetch(items: Iterable[T]) -> Iterator[T]:
     """Yield items that a thread prepares, each while the consumer works on the one before.
 
     There are never more than two: the one in use, and the next.
@@ -40,7 +40,7 @@ def ahead(items: Iterable[T]) -> Iterator[T]:
             if isinstance(source, Generator):
                 source.close()
 
-    thread = threading.Thread(target=work, name="dbmd-ahead", daemon=True)
+    thread = threading.Thread(target=work, name="dbmd-prefetch", daemon=True)
     thread.start()
     try:
         while True:

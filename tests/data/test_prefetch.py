@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from dbmd.data.ahead import ahead
+from dbmd.data.prefetch import prefetch
 from tables import readers_at_work
 
 
@@ -14,18 +14,18 @@ def _no_thread_is_left():
 
 @pytest.mark.parametrize("n", [0, 1, 2, 50])
 def test_items_come_in_order(n):
-    assert list(ahead(range(n))) == list(range(n))
+    assert list(prefetch(range(n))) == list(range(n))
 
 
 def test_what_looks_like_an_end_is_an_item():
-    assert list(ahead([None, False, (), None])) == [None, False, (), None]
+    assert list(prefetch([None, False, (), None])) == [None, False, (), None]
 
 
 def test_the_items_are_made_in_another_thread():
     def items():
         yield threading.current_thread().name
 
-    assert list(ahead(items())) == ["dbmd-ahead"]
+    assert list(prefetch(items())) == ["dbmd-prefetch"]
 
 
 def test_the_next_item_is_made_while_the_consumer_works():
@@ -36,7 +36,7 @@ def test_the_next_item_is_made_while_the_consumer_works():
         made.set()
         yield 1
 
-    iterator = ahead(items())
+    iterator = prefetch(items())
     assert next(iterator) == 0
     assert made.wait(10.0)
     assert list(iterator) == [1]
@@ -52,7 +52,7 @@ def test_there_are_never_more_than_the_one_in_use_and_the_next():
                 second.set()
             yield i
 
-    iterator = ahead(items())
+    iterator = prefetch(items())
     next(iterator)
     assert second.wait(10.0)
     assert made == [0, 1]
@@ -67,7 +67,7 @@ def test_an_exception_comes_after_the_items_before_it(kind):
         yield 2
         raise kind("broken")
 
-    iterator = ahead(items())
+    iterator = prefetch(items())
     assert [next(iterator), next(iterator)] == [1, 2]
     with pytest.raises(kind, match="broken"):
         next(iterator)
@@ -79,13 +79,13 @@ def test_the_place_of_an_exception_is_not_lost():
         yield
 
     with pytest.raises(OSError, match="here") as caught:
-        list(ahead(items()))
+        list(prefetch(items()))
     assert "items" in [entry.name for entry in caught.traceback]
 
 
 @pytest.mark.parametrize("taken", [1, 2, 5])
 def test_leaving_early_ends_the_thread(taken):
-    iterator = ahead(iter(range(10**9)))
+    iterator = prefetch(iter(range(10**9)))
     for _ in range(taken):
         next(iterator)
     assert len(readers_at_work()) == 1
@@ -95,7 +95,7 @@ def test_leaving_early_ends_the_thread(taken):
 
 def test_a_consumer_that_fails_leaves_no_thread():
     def consume():
-        for item in ahead(range(100)):
+        for item in prefetch(range(100)):
             if item == 3:
                 raise RuntimeError("consumer")
 
@@ -104,7 +104,7 @@ def test_a_consumer_that_fails_leaves_no_thread():
 
 
 def test_what_was_never_asked_for_starts_no_thread():
-    iterator = ahead(range(3))
+    iterator = prefetch(range(3))
     assert readers_at_work() == []
     del iterator
 
@@ -118,11 +118,11 @@ def test_leaving_early_closes_what_the_items_come_from():
         finally:
             closed.set()
 
-    iterator = ahead(items())
+    iterator = prefetch(items())
     next(iterator)
     iterator.close()
     assert closed.wait(10.0)
 
 
 def test_one_can_be_within_another():
-    assert list(ahead(ahead(range(20)))) == list(range(20))
+    assert list(prefetch(prefetch(range(20)))) == list(range(20))
