@@ -8,18 +8,14 @@ Shapes use the letters of the model: m features, r components, n samples, n_i sa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from dbmd.data.formats import Reader
+    from dbmd.data.location import Location
     from dbmd.model.node import Node
-    from dbmd.model.problem import Problem
-    from dbmd.model.statistics import Float
-    from dbmd.solvers import WStep
 
 Reply = TypeVar("Reply")
 Reply_co = TypeVar("Reply_co", covariant=True)
@@ -98,125 +94,115 @@ class Engine(Protocol):
 MakeEngine = Callable[[list["Node"]], Engine]
 
 
-class Solver(Protocol):
-    """A method for the W-step: a module of :mod:`dbmd.solvers`.
+# -- data --
 
-    It solves (P),  min_W sum_i f_i(W) + lam ||W||_1,  where f_i, the term of node i, is ``node.quadratic``.
-    """
+
+class Format(Protocol):
+    """A file format: a module of :mod:`dbmd.data.formats`."""
 
     @property
-    def GATHERS(self) -> bool:
-        """Whether the driver has all statistics after a pass (True), or they stay at the nodes (False)."""
+    def SUFFIXES(self) -> tuple[str, ...]:
+        """Endings of file names, with the dot and in lower case: ``(".csv", ".csv.gz")``. No two formats share one."""
 
-    def solve(
+    def open_file(
         self,
-        W: Float,
-        ask: Ask,
-        problem: Problem,
+        location: Location,
+        /,
         *,
-        tol: float = ...,
-        max_rounds: int = ...,
-        on_round: Callable[[Float], object] = ...,
-    ) -> WStep:
-        """Return the minimiser of (P). A method may have further parameters, as keywords with defaults.
+        header: bool | None = ...,
+        delimiter: str | None = ...,
+        memory: int = ...,
+    ) -> Reader:
+        """Open a file and return a reader, which can be pickled and read by several threads at once.
 
         Parameters
         ----------
-        W : array of shape (m, r)
-            Where to start.
-        ask : Ask
-            Runs a function at the nodes, which have ``node.quadratic``. If the solver gathers, there is one node with
-            the sum of all terms.
-        problem : Problem
-            What the driver knows of (P).
-        tol : float
-            Relative change of W at which to stop.
-        max_rounds : int
-            Largest number of rounds over the nodes.
-        on_round : callable
-            To be called with W after each round.
+        location : Location
+            The file, on this machine or elsewhere: ``location.open()`` returns it open for reading.
+        header : bool or None
+            Whether the first line has the names of the columns; None: to be found out. Only csv needs it.
+        delimiter : str or None
+            What separates fields; None: to be found out. Only csv needs it.
+        memory : int
+            Bytes. A damaged file may claim any size: before something of that size is allocated, it must be compared
+            with this. A format takes the keywords that it needs, and ``**hints``, which it ignores.
 
         Returns
         -------
-        WStep
+        Reader
+            A subclass of :class:`dbmd.data.formats.Reader` with ``columns`` and ``_batches``.
+
+        Raises
+        ------
+        DataError
+            If the file cannot be read: with its name, what is wrong, and a remedy. Errors of libraries may pass: the
+            caller turns them into a DataError.
         """
 
 
-class FaceCovariance(Protocol):
-    """The sum of the covariances of memberships, over samples with the same noise level."""
+class Session(Protocol):
+    """A connection to a cluster: the user's own, or one that was started and ends with :meth:`close`."""
 
-    def add(self, Ht: NDArray[Any], weights: Float | None = None) -> None:
-        """Add samples.
+    @property
+    def n_cores(self) -> int:
+        """Number of tasks that run at once."""
 
-        Parameters
-        ----------
-        Ht : array of shape (n, r), float32 or float64
-            Their memberships. A membership above 1e-6 is on the face.
-        weights : array of shape (n,), optional
-            How often each sample counts; by default once.
-        """
+    def read(self, paths: Any, /) -> Any:
+        """Return the collection of files that only the cluster can read; other paths as they are."""
 
-    def total(self) -> tuple[Float, float]:
-        """Return the sums over the samples so far.
-
-        Returns
-        -------
-        S : array of shape (r, r)
-            Sum of the covariances S_F, where F is the face of a sample. Memberships have no unit, nor has S.
-        log_det : float
-            Sum of ln det(precision of the posterior) - ln det(precision of the prior), both on the face.
-        """
+    def close(self) -> None:
+        """Close the connection, and end the cluster if it was started for it."""
 
 
-class Kernel(Protocol):
-    """The H-step for many samples on plain arrays: a module of :mod:`dbmd.kernels`.
+class Placement(Protocol):
+    """Nodes that were made on the workers of a cluster, one for each partition of a collection."""
 
-    Functions must release the GIL or be short, must not start threads, and must treat each sample by itself: the result
-    of a sample does not depend on the others.
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+
+    def engine(self) -> Engine:
+        """Return an engine on these nodes. Closing it leaves the nodes where they are."""
+
+    def close(self) -> None:
+        """Release the nodes."""
+
+
+class Cluster(Protocol):
+    """An engine whose collections can be fitted where they are: a module of :mod:`dbmd.engines`.
+
+    It has the class ``Engine`` of every engine, and what follows.
     """
 
-    def solve_h(
+    def Session(self) -> Session:
+        """Return a connection to the cluster that is in use, or to a new one on this machine."""
+
+    def columns_of(self, data: Any, /) -> Mapping[str, str] | None:
+        """Return for each column of a DataFrame "number", "vector", or the name of its type; None for arrays."""
+
+    def distribute(
         self,
-        Q: NDArray[Any],
-        Bt: NDArray[Any],
-        a: NDArray[Any],
-        Ht0: NDArray[Any] | None = None,
-        out: NDArray[Any] | None = None,
-    ) -> NDArray[Any]:
-        """Return for each row b of Bt the minimiser of 1/2 h'Qh - b'h - sum_k a_k ln h_k on the simplex.
+        data: Any,
+        to_node: Callable[..., Node],
+        /,
+        *,
+        n_nodes: int | None,
+        names: Sequence[str] = ...,
+        sources: Any = ...,
+    ) -> Placement:
+        """Make a node of each partition of a collection, on the worker that has or computes it.
 
         Parameters
         ----------
-        Q : array of shape (r, r), float64
-            W'W, positive semidefinite, in squared units of the data.
-        Bt : array of shape (n, r), float32 or float64
-            Rows x'W, in squared units of the data.
-        a : array of shape (r,), float64
-            Weights >= 0 of the logarithms, sigma^2 (alpha0 - 1), in squared units of the data.
-        Ht0 : array of shape (n, r), optional
-            Where to start, rows on the simplex. By default the centre of the simplex.
-        out : array of shape (n, r), optional
-            Where to write the result. May be ``Ht0`` itself.
-
-        Returns
-        -------
-        array of shape (n, r), of the type of Bt
-            Memberships: all positive, rows sum to one.
+        data : collection
+            A DataFrame, or whatever arrays the cluster has.
+        to_node : callable
+            ``to_node(table, index)`` makes a node of a ``pyarrow.Table``, ``to_node(array, index, sources)`` of an
+            array of shape (n_i, m). It runs on the workers. What it raises is raised here.
+        n_nodes : int or None
+            Number of nodes; None: one for each partition.
+        names : sequence of str
+            The columns of a DataFrame that are needed. Empty for arrays.
+        sources : array of shape (n,), optional
+            The source of each row of an array.
         """
-
-    def sum_log(self, Ht: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the sums over the samples of ln Ht, shape (r,), float64; Ht is of shape (n, r) and positive."""
-
-    def FaceCovariance(self, Q: Float, noise: float) -> FaceCovariance:
-        """Return an accumulator without samples.
-
-        Parameters
-        ----------
-        Q : array of shape (r, r)
-            W'W, where W is taken about any origin, in squared units of the data.
-        noise : float
-            Variance of the noise in the plane of the components, in squared units of the data.
-        """
-
-
-# -- data --

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from dbmd.protocols import Kernel, MakeEngine, Solver
+    from dbmd.protocols import Cluster, Format, MakeEngine
 
 
 @cache
@@ -37,16 +37,16 @@ def load(kind: str, name: str) -> ModuleType:
     return import_module(f"dbmd.{kind}.{name}")
 
 
-def load_solver(name: str) -> Solver:
-    """Return a solver by its name."""
-    return cast("Solver", load("solvers", name))
-
-
-def load_kernel(name: str) -> Kernel:
-    """Return a kernel by its name."""
-    return cast("Kernel", load("kernels", name))
-
-
 def load_engine(name: str) -> MakeEngine:
     """Return the class of an engine by its name: called with a list of nodes, it returns an Engine."""
     return cast("MakeEngine", load("engines", name).Engine)
+
+
+def load_cluster(name: str) -> Cluster:
+    """Return the engine of a cluster by its name, with what it offers for collections."""
+    return cast("Cluster", load("engines", name))
+
+
+def load_format(name: str) -> Format:
+    """Return a file format by its name."""
+    return cast("Format", load("data.formats", name))

@@ -241,7 +241,7 @@ def test_a_connection_that_is_lost_and_found_again_does_no_harm(dask_client):
     expected = fitted(Local(parts()), "exact")
 
     def harm(running, function):
-        block = running._placed._blocks[0]
+        block = running._placement._blocks[0]
         client.loop.add_callback(client.scheduler_comm.comm.abort)
         end = time.monotonic() + 20
         while not block.cancelled():
@@ -271,7 +271,7 @@ def test_a_cluster_without_workers_is_one_error(monkeypatch):
 
     monkeypatch.setattr(load("engines", "dask"), "LOOK_EVERY", 0.1)
     monkeypatch.setattr(load("engines", "dask"), "SILENCE", 0.5)
-    placed = load("engines", "dask").Placed
+    placed = load("engines", "dask").Placement
     with (
         LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster, set_as_default=False) as client,

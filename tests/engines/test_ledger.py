@@ -139,7 +139,7 @@ def test_nothing_larger_than_statistics_comes_here_from_data_that_live_there(clu
         import dask.array as da
 
         gather, data, source = "run", da.from_array(Xt, chunks=(1500, -1)), labs
-    placed = load("engines", engine).Placed
+    placed = load("engines", engine).Placement
     collect, sizes = getattr(placed, gather), []
 
     def noting(*arguments, **options):

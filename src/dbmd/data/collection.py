@@ -8,9 +8,9 @@ found (:class:`PartitionScan`) follows the :class:`CollectionLayout`, which turn
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from dbmd.data.row_labels import PartitionRows
 from dbmd.data.vectors import is_vector, to_rows
 from dbmd.errors import DataError
 from dbmd.model.node import Node
+from dbmd.protocols import NodeFunction, Reply
 
 
 class CodedColumn(NamedTuple):
@@ -281,7 +282,7 @@ class CollectionLayout:
 
 
 @dataclass(frozen=True)
-class PartitionFunction:
+class PartitionFunction(Generic[Reply]):
     """A node function on blocks, for nodes that hold partitions.
 
     Attributes
@@ -292,10 +293,10 @@ class PartitionFunction:
         Turns partitions into blocks.
     """
 
-    func: Callable[..., Any]
+    func: NodeFunction[Reply]
     layout: CollectionLayout
 
-    def __call__(self, node: Node, *broadcast: Any) -> tuple[Node, Any]:
+    def __call__(self, node: Node, *broadcast: Any) -> tuple[Node, Reply]:
         """Run the function at a node that holds a partition."""
         before = replace(node, block=self.layout.block(_partition_of(node)))
         after, reply = self.func(before, *broadcast)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dbmd.model.node import Node
-from dbmd.registry import load
+from dbmd.protocols import Engine, MakeEngine
+from dbmd.registry import load_engine
 
 MEMBERSHIPS_DIVISOR = 4  # memberships and the like may take a quarter of the memory that is allowed for the data
 
@@ -96,7 +97,7 @@ class Dataset(ABC):
             If the samples are on a cluster.
         """
 
-    def on(self, engine: str | Callable[..., Any], n_nodes: int | None, r: int) -> Any:
+    def on(self, engine: str | MakeEngine, n_nodes: int | None, r: int) -> Engine:
         """Return an engine with the samples as its nodes. It is a context manager.
 
         Parameters
@@ -106,7 +107,7 @@ class Dataset(ABC):
         n_nodes, r : int
             See :meth:`nodes`.
         """
-        make = load("engines", engine).Engine if isinstance(engine, str) else engine
+        make = load_engine(engine) if isinstance(engine, str) else engine
         return make(self.nodes(n_nodes, r))
 
     def close(self) -> None:  # noqa: B027 (most kinds hold nothing that has to be released)

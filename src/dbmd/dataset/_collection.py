@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,6 @@ from dbmd.data.address import shown
 from dbmd.data.collection import (
     CollectionLayout,
     PartitionFunction,
-    PartitionScan,
     array_to_node,
     scan_partition,
     table_to_node,
@@ -24,7 +22,8 @@ from dbmd.data.options import ColumnOptions
 from dbmd.dataset._base import Dataset
 from dbmd.errors import DataError
 from dbmd.model.node import Node
-from dbmd.registry import load
+from dbmd.protocols import Engine, MakeEngine, NodeFunction, Placement, Reply, Session
+from dbmd.registry import load_cluster
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,9 +43,9 @@ class CollectionDataset(Dataset):
     """
 
     framework: str
-    placement: Any
+    placement: Placement
     layout: CollectionLayout
-    session: Any = None
+    session: Session | None = None
 
     @property
     def description(self) -> str:
@@ -68,11 +67,11 @@ class CollectionDataset(Dataset):
         """Raise a ValueError: the samples are not in this process."""
         raise self._elsewhere("local")
 
-    def on(self, engine: str | Callable[..., Any], n_nodes: int | None, r: int) -> Any:
+    def on(self, engine: str | MakeEngine, n_nodes: int | None, r: int) -> Engine:
         """Return an engine on the partitions, as many as there are; see :meth:`Dataset.on`."""
         if engine != self.framework:
             raise self._elsewhere(engine)
-        return PartitionEngine(load("engines", self.framework).Engine(self.placement), self.layout)
+        return PartitionEngine(self.placement.engine(), self.layout)
 
     def _elsewhere(self, engine: Any) -> ValueError:
         return ValueError(f"The data are on {self.framework}: fit them with engine={self.framework!r}. Got {engine!r}.")
@@ -97,10 +96,10 @@ class PartitionEngine:
         Turns the partitions into blocks.
     """
 
-    def __init__(self, engine: Any, layout: CollectionLayout) -> None:
+    def __init__(self, engine: Engine, layout: CollectionLayout) -> None:
         self.engine, self.layout, self.n_nodes = engine, layout, engine.n_nodes
 
-    def ask(self, node_function: Callable[..., Any], *broadcast: Any) -> Any:
+    def ask(self, node_function: NodeFunction[Reply], /, *broadcast: Any) -> Reply:
         """Run a function at every node and add the replies."""
         return self.engine.ask(PartitionFunction(node_function, self.layout), *broadcast)
 
@@ -122,26 +121,26 @@ def open_collection(
     dtype: DTypeLike | None,
     n_nodes: int | None,
     paths: Any,
-    session: Any,
+    session: Session | None,
 ) -> CollectionDataset:
     """Return a collection of Spark or Dask as a dataset; paths: where it comes from, for the record."""
-    module = load("engines", framework)
-    kinds = module.columns_of(data)
+    cluster = load_cluster(framework)
+    kinds = cluster.columns_of(data)
     if kinds is None:
         if options.label is not None or options.columns is not None or options.drop:
             raise DataError("Arrays have no names: label, columns and drop are for files and frames.")
-        placement = module.place(data, array_to_node, n_nodes=n_nodes, sources=options.source)
+        placement = cluster.distribute(data, array_to_node, n_nodes=n_nodes, sources=options.source)
     else:
         if not isinstance(options.source, str | None):
             raise DataError("The source of a DataFrame is the name of one of its columns.")
         features, names = select_frame_columns(kinds, options, "The DataFrame")
         to_node = partial(table_to_node, columns=features, source=options.source, label=options.label)
-        placement = module.place(data, to_node, n_nodes=n_nodes, names=names)
+        placement = cluster.distribute(data, to_node, n_nodes=n_nodes, names=names)
     try:
         if not placement.n_nodes:
             raise DataError("The data have no rows: they have no partitions.")
-        with module.Engine(placement) as running:
-            found: PartitionScan = running.ask(scan_partition)
+        with placement.engine() as engine:
+            found = engine.ask(scan_partition)
         has_sources, has_classes = options.source is not None, options.label is not None
         layout = CollectionLayout.of(found, has_sources=has_sources, has_classes=has_classes, dtype=dtype)
     except BaseException:

@@ -26,7 +26,8 @@ from dbmd.dataset._base import Dataset
 from dbmd.engines.local import Engine, available_threads
 from dbmd.errors import DataError
 from dbmd.model.node import Node
-from dbmd.registry import load
+from dbmd.protocols import Session
+from dbmd.registry import load_engine
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,7 +61,7 @@ class FileDataset(Dataset):
     on_rows: Callable[[int], object] = ignore
     load_as: np.dtype[Any] | None = None
     engine: str = "local"
-    session: Any = None
+    session: Session | None = None
 
     @property
     def description(self) -> str:
@@ -99,7 +100,7 @@ def open_files(
     on_rows: Callable[[int], object],
     hints: Mapping[str, Any],
     engine: str,
-    session: Any,
+    session: Session | None,
 ) -> FileDataset | InMemory:
     """Return files as a dataset, loaded if they are small; see :func:`dbmd.open_data`."""
     readers = open_readers(paths, memory=memory, **hints)
@@ -152,14 +153,13 @@ def _scan(
     n_threads: int,
 ) -> Scan:
     """Read all files once, in parallel."""
-    nodes = []
+    nodes: list[Node] = []
     for reader in readers:
         for start, stop in row_ranges(reader, n_threads if len(readers) < n_threads else 1):
             rows = Unscanned(Shard(reader, start, stop), selection, on_rows)
             nodes.append(ScanNode(str(reader.location), rows=rows))
-    with load("engines", engine).Engine(nodes) as running:
-        found: Scan = running.ask(partial(scan, dtype=dtype))
-    return found
+    with load_engine(engine)(nodes) as running:
+        return running.ask(partial(scan, dtype=dtype))
 
 
 def _loaded(files: FileDataset, stored: np.dtype[Any]) -> InMemory:

@@ -15,7 +15,7 @@ from dbmd.dataset._base import Dataset
 from dbmd.dataset._collection import open_collection
 from dbmd.dataset._files import open_files
 from dbmd.errors import DataError
-from dbmd.registry import load
+from dbmd.registry import load_cluster
 
 
 def is_path(data: Any) -> bool:
@@ -105,7 +105,7 @@ def open_data(
     with ExitStack() as on_failure:
         session = None
         if engine != "local" and is_path(data):
-            session = on_failure.enter_context(closing(load("engines", engine).Session()))  # once, for the fit too
+            session = on_failure.enter_context(closing(load_cluster(engine).Session()))  # once, for the fit too
             on_rows = ignore  # workers have no way to call it
             data = session.read(data)
         framework = framework_of(data)

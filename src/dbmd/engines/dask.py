@@ -35,7 +35,7 @@ with needs("engine 'dask'", "distributed", "dask"):
 
     from dbmd.engines._dask_collections import columns_of, map_rows, to_nodes
 
-__all__ = ["Engine", "Placed", "Session", "columns_of", "map_rows", "place"]
+__all__ = ["Engine", "Placement", "Session", "columns_of", "distribute", "map_rows"]
 
 TRIES = 4  # of a call, when workers are lost
 FAN_IN = 8  # replies that are added in one task
@@ -68,32 +68,34 @@ class Engine(Remote):
 
     Parameters
     ----------
-    nodes : sequence of Node, or Placed
+    nodes : sequence of Node, or Placement
         Nodes to send to the workers, or such as were made there.
     """
 
     name = "dask"
 
-    def __init__(self, nodes: Sequence[Node] | Placed) -> None:
+    def __init__(self, nodes: Sequence[Node] | Placement) -> None:
         super().__init__()
-        self._owns_blocks = not isinstance(nodes, Placed)
-        self._placed = nodes if isinstance(nodes, Placed) else Placed.from_client(nodes)
+        self._owns_blocks = not isinstance(nodes, Placement)
+        self._placement = nodes if isinstance(nodes, Placement) else Placement.from_client(nodes)
         self._id = uuid.uuid4().hex
-        self.n_nodes = self._placed.n_nodes
+        self.n_nodes = self._placement.n_nodes
 
     def _send(self, call: Call, at: Sequence[int] | None) -> list[Outcome]:
-        return self._placed.run(call, self._id, range(self.n_nodes) if at is None else at)
+        return self._placement.run(call, self._id, range(self.n_nodes) if at is None else at)
 
     def close(self) -> None:
         """Remove what the nodes hold, and the blocks if they came with the engine."""
-        self._placed.forget(self._id)
+        self._placement.forget(self._id)
         if self._owns_blocks:
-            self._placed.close()
+            self._placement.close()
 
 
-def place(data: Any, to_node: Callable[..., Node], **how: Any) -> Placed:
-    """Make nodes of a collection, where its chunks are computed; see :func:`.to_nodes`."""
-    return Placed.from_delayed(to_nodes(data, to_node, **how))
+def distribute(
+    data: Any, to_node: Callable[..., Node], *, n_nodes: int | None, names: Sequence[str] = (), sources: Any = None
+) -> Placement:
+    """Make a node of each chunk or partition of a collection, on the worker that computes it; see :func:`.to_nodes`."""
+    return Placement.from_delayed(to_nodes(data, to_node, n_nodes=n_nodes, names=names, sources=sources))
 
 
 class Gone(Exception):
@@ -110,19 +112,19 @@ LOSSES = (
 )
 
 
-class Placed:
-    """Blocks on workers, and the way to make them again.
+class Placement:
+    """Blocks on workers, and how to make them again; see :class:`dbmd.protocols.Placement`.
 
     Parameters
     ----------
     session : Session
         Dask.
-    place : callable
-        ``place(session)`` returns for each node a future of it.
+    make_futures : callable
+        ``make_futures(session)`` returns a future of each node.
     """
 
-    def __init__(self, session: Session, place: Callable[[Session], list[Any]]) -> None:
-        self.session, self._place = session, place
+    def __init__(self, session: Session, make_futures: Callable[[Session], list[Any]]) -> None:
+        self.session, self._make_futures = session, make_futures
         self._blocks: list[Any] = []
         self._homes: list[list[str]] = []
         try:
@@ -133,7 +135,7 @@ class Placed:
         self.n_nodes = len(self._blocks)
 
     @classmethod
-    def from_client(cls, nodes: Sequence[Node]) -> Placed:
+    def from_client(cls, nodes: Sequence[Node]) -> Placement:
         """Send nodes to the workers."""
 
         def scatter(session: Session) -> list[Any]:
@@ -144,9 +146,13 @@ class Placed:
         return cls(Session(), scatter)
 
     @classmethod
-    def from_delayed(cls, nodes: Sequence[Any]) -> Placed:
+    def from_delayed(cls, nodes: Sequence[Any]) -> Placement:
         """Make delayed nodes, where their data are."""
         return cls(Session(), lambda session: session.client.compute(list(nodes)))
+
+    def engine(self) -> Engine:
+        """Return an engine on these nodes. Closing it leaves the nodes where they are."""
+        return Engine(self)
 
     def run(self, call: Call, engine: str, at: Sequence[int]) -> list[Outcome]:
         """Return the outcomes of a call, with the replies of neighbours added, as a tree."""
@@ -190,7 +196,7 @@ class Placed:
     def _make_blocks(self) -> None:
         """Make the blocks, or make them again if any cannot be computed from what Dask knows."""
         if not self._blocks or any(block.status in ("lost", "cancelled") for block in self._blocks):
-            self._blocks = self._place(self.session)
+            self._blocks = self._make_futures(self.session)
 
     def _find_homes(self) -> list[list[str]]:
         """Return for each node the workers that have its block.

@@ -31,6 +31,8 @@ with needs("engine 'spark'", "pyspark", "spark"):
 
     from dbmd.engines import _spark_executor as executor
 
+__all__ = ["Engine", "Placement", "Session", "columns_of", "distribute", "for_arrow"]
+
 TRIES = 4  # of a job, as many as Spark gives a task on a cluster; in local mode it gives a task but one
 FLAT = 16  # replies of up to so many nodes go to the driver as they are; those of more are added on the way
 
@@ -40,28 +42,28 @@ class Engine(Remote):
 
     Parameters
     ----------
-    nodes : sequence of Node, or Placed
+    nodes : sequence of Node, or Placement
         Nodes to send to the executors, or such as were made there.
     """
 
     name = "spark"
 
-    def __init__(self, nodes: Sequence[Node] | Placed) -> None:
+    def __init__(self, nodes: Sequence[Node] | Placement) -> None:
         super().__init__()
-        self._owns_blocks = not isinstance(nodes, Placed)
-        self._placed = nodes if isinstance(nodes, Placed) else Placed.from_driver(nodes)
+        self._owns_blocks = not isinstance(nodes, Placement)
+        self._placement = nodes if isinstance(nodes, Placement) else Placement.from_driver(nodes)
         self._held = f"held-{uuid.uuid4().hex[:12]}"
-        self.n_nodes = self._placed.n_nodes
+        self.n_nodes = self._placement.n_nodes
 
     def _send(self, call: Call, at: Sequence[int] | None) -> list[Outcome]:
-        return self._placed.run(partial(executor.answers, call=call, held=self._held), at)
+        return self._placement.run(partial(executor.answers, call=call, held=self._held), at)
 
     def close(self) -> None:
         """Remove what the nodes hold, and the blocks if they came with the engine."""
         if self._owns_blocks:
-            self._placed.close()
+            self._placement.close()
         else:
-            self._placed.clean(f"*/{self._held}")
+            self._placement.clean(f"*/{self._held}")
 
 
 def columns_of(frame: Any) -> dict[str, str]:
@@ -91,8 +93,15 @@ def for_arrow(frame: Any, name: str) -> Any:
     return F.when(column.isNotNull(), F.struct(*(field.alias(part) for part, field in fields.items())))
 
 
-def place(frame: Any, to_node: Callable[[Any, int], Node], *, n_nodes: int | None, names: Sequence[str]) -> Placed:
-    """Make nodes of a DataFrame; see :func:`dbmd.open_data`.
+def distribute(
+    frame: Any,
+    to_node: Callable[[Any, int], Node],
+    *,
+    n_nodes: int | None,
+    names: Sequence[str] = (),
+    sources: None = None,
+) -> Placement:
+    """Make a node of each partition of a DataFrame, on the executor that has it; see :class:`dbmd.protocols.Cluster`.
 
     Parameters
     ----------
@@ -103,17 +112,19 @@ def place(frame: Any, to_node: Callable[[Any, int], Node], *, n_nodes: int | Non
     n_nodes : int, optional
         Number of nodes; by default one for each partition.
     names : sequence of str
-        Columns that matter.
+        The columns that are needed.
+    sources : None
+        A DataFrame has the sources in a column.
     """
     # Under other names: mapInArrow does not take every name that a column may have.
     columns = [for_arrow(frame, name).alias(f"c{i}") for i, name in enumerate(names)]
     frame = frame.select(*columns)
     frame = frame if n_nodes is None else frame.repartition(n_nodes)
-    return Placed.from_frame(frame, partial(executor.table_node, to_node=to_node, names=names))
+    return Placement.from_frame(frame, partial(executor.table_node, to_node=to_node, names=names))
 
 
-class Placed:
-    """Blocks on executors, and the way to make them again.
+class Placement:
+    """Blocks on executors, and how to make them again; see :class:`dbmd.protocols.Placement`.
 
     Parameters
     ----------
@@ -142,7 +153,7 @@ class Placed:
         self._folders = sorted({str(Path(handle.folder).parent) for handle in handles})
 
     @classmethod
-    def from_driver(cls, nodes: Sequence[Node]) -> Placed:
+    def from_driver(cls, nodes: Sequence[Node]) -> Placement:
         """Send nodes to the executors."""
         session, name = Session(), f"dbmd-{uuid.uuid4().hex}"
         try:
@@ -155,12 +166,16 @@ class Placed:
             raise
 
     @classmethod
-    def from_frame(cls, frame: Any, to_node: Callable[[Any, int], Node]) -> Placed:
+    def from_frame(cls, frame: Any, to_node: Callable[[Any, int], Node]) -> Placement:
         """Make nodes of the partitions of a DataFrame where they are computed: to_node(pyarrow.Table, index)."""
         session, name = Session(frame.sparkSession), f"dbmd-{uuid.uuid4().hex}"
         store = partial(executor.store_table, to_node=to_node, name=name)
         stored = frame.mapInArrow(store, "number int, folder string, error binary")
         return cls(session, stored.rdd.map(executor.to_handle), name)
+
+    def engine(self) -> Engine:
+        """Return an engine on these nodes. Closing it leaves the nodes where they are."""
+        return Engine(self)
 
     def run(self, function: Any, at: Sequence[int] | None) -> list[Outcome]:
         """Return the outcomes of function(handles) at all nodes, or at some, whose blocks are made anew if need be."""

@@ -1,12 +1,7 @@
-"""Files as tables of rows, one format a module, found by the ending of the name.
+"""File formats: one module each, found by the ending of the name of a file.
 
-A format is a module with
-
-- ``SUFFIXES``: endings of file names, in lower case.
-- ``open_file(location, **hints) -> Reader``: see :class:`~dbmd.data.formats._reader.Reader`. What a library raises on a
-  file that is damaged becomes a sentence here and in :meth:`Reader.read`.
-
-The conformance suite in ``tests/data/formats`` takes up a new one by itself.
+What a module must offer is said by :class:`dbmd.protocols.Format` and :class:`Reader`. The conformance suite in
+``tests/data/formats`` tests every format that it finds here, on files that ``tests/tables.py`` writes.
 """
 
 from __future__ import annotations
@@ -16,7 +11,7 @@ from typing import Any
 from dbmd.data.formats._reader import Batch, Reader, as_data_error, batch_rows
 from dbmd.data.location import Location
 from dbmd.errors import DataError
-from dbmd.registry import load, names
+from dbmd.registry import load_format, names
 
 __all__ = ["Batch", "Reader", "batch_rows", "format_of", "open_reader", "suffixes"]
 
@@ -25,7 +20,7 @@ KIND = "data.formats"
 
 def suffixes() -> dict[str, str]:
     """Return the name of the format for every known ending of a file name."""
-    return {suffix: name for name in names(KIND) for suffix in load(KIND, name).SUFFIXES}
+    return {suffix: name for name in names(KIND) for suffix in load_format(name).SUFFIXES}
 
 
 def format_of(location: Location) -> str | None:
@@ -51,6 +46,6 @@ def open_reader(location: Location, **hints: Any) -> Reader:
         raise DataError(f"{location}: no known format. Names of files must end in one of {known}.")
     stamp = location.stamp()
     with as_data_error(location, kind):
-        reader: Reader = load(KIND, kind).open_file(location, **hints)
+        reader = load_format(kind).open_file(location, **hints)
     reader.kind, reader.stamp = kind, stamp
     return reader
