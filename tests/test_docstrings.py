@@ -34,7 +34,11 @@ FORBIDDEN = {
     "YD01",  # no Yields section
 }
 
-METHODS = sorted(name for name, value in vars(DBMD).items() if inspect.isfunction(value) and not name.startswith("_"))
+METHODS = sorted(
+    name
+    for name, value in inspect.getmembers(DBMD, inspect.isfunction)
+    if not name.startswith("_") and value.__module__.startswith("dbmd.")
+)
 FACES = [
     "dbmd.estimator.DBMD",
     *(f"dbmd.estimator.DBMD.{name}" for name in METHODS),

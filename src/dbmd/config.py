@@ -1,9 +1,9 @@
-"""The parameters of a fit: one table, checked once, that every face is made from."""
+"""The parameters of a fit: one table, checked once, that every interface is made from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from inspect import signature
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -28,8 +28,8 @@ OPTIONS: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
 class Config:
     """The parameters of :class:`dbmd.DBMD`, by the same names and with the same defaults.
 
-    Making one checks them all; a wrong one gives a ValueError or TypeError: which, what is allowed, what came.
-    The short texts are for faces that make their parameters from this table.
+    Creating one checks them all. A wrong value raises a ValueError or a TypeError that names the parameter, what is
+    allowed and what was given. The short texts are for interfaces that make their own parameters from this table.
     """
 
     n_components: int = field(default=8, metadata={"doc": "Number of clusters, r."})
@@ -102,10 +102,15 @@ class Config:
             _check_number("n_nodes", self.n_nodes, Integral, "None or an int >= 1", lambda v: v >= 1)
         _check_number("forget_factor", self.forget_factor, Real, "a float > 0 and <= 1", lambda v: 0 < v <= 1)
 
+    @classmethod
+    def of(cls, model: Any, **changes: Any) -> Config:
+        """Return the parameters of an estimator, some of them changed."""
+        return cls(**{field.name: getattr(model, field.name) for field in fields(cls)} | changes)
+
     @property
     def prior(self) -> NDArray[np.float64]:
         """alpha0 - 1 for each component, shape (n_components,)."""
-        return np.broadcast_to(np.asarray(self.alpha, float), (self.n_components,)) - 1.0
+        return prior_of(self.alpha, self.n_components)
 
     def start(self, n_features: int) -> NDArray[np.float64] | None:
         """Return the start W, shape (n_features, n_components), if ``init`` is an array."""
@@ -161,6 +166,11 @@ class Config:
                 )
             kind, allowed, holds = OPTIONS[name]
             _check_number(f"solver_options[{name!r}]", value, kind, allowed, holds)
+
+
+def prior_of(alpha: float | ArrayLike, n_components: int) -> NDArray[np.float64]:
+    """Return alpha0 - 1 for each component, shape (n_components,): the exponents of the Dirichlet prior."""
+    return np.broadcast_to(np.asarray(alpha, float), (n_components,)) - 1.0
 
 
 def _check_number(name: str, value: Any, kind: type, allowed: str, holds: Callable[[Any], bool]) -> None:

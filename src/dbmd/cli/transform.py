@@ -15,7 +15,6 @@ from dbmd._utils.text import printable
 from dbmd.cli._options import LocalPath, Names, how_to_read, how_to_talk
 from dbmd.cli._progress import duration
 from dbmd.cli._talk import say, say_json
-from dbmd.config import Config
 from dbmd.data.address import shown
 from dbmd.errors import DataError
 from dbmd.storage import remove_leftovers, temporary_name
@@ -61,7 +60,8 @@ def transform(
     from dbmd.dataset import open_data
     from dbmd.engines.local import available_threads
     from dbmd.estimator import load
-    from dbmd.memberships import iter_memberships
+    from dbmd.estimator.fitted import FittedArrays
+    from dbmd.memberships import project
 
     if output.suffix not in FORMATS:
         raise click.BadParameter(f"{output} must end in one of {', '.join(FORMATS)}.", param_hint="-o")
@@ -73,7 +73,7 @@ def transform(
         raise click.BadParameter("an npy file holds memberships alone: write parquet or csv.", param_hint="--keep")
     clock = time.perf_counter()
     fitted = load(model)
-    prior = Config(**fitted.get_params()).prior
+    arrays = FittedArrays.of(fitted)
     taken = {"cluster", *fitted.get_feature_names_out()}.intersection(keep)
     if taken:
         raise click.BadParameter(f"the output has a column {min(taken)!r} of its own.", param_hint="--keep")
@@ -82,7 +82,7 @@ def transform(
     chosen = _as_in_the_fit(
         fitted,
         data,
-        needs_source=bool(prior.any()),
+        needs_source=arrays.noise_matters,
         **{name: read[name] for name in ("header", "delimiter", "memory")},
     )
     chosen |= {k: v for k, v in {"source": source, "columns": columns, "drop": drop}.items() if v}
@@ -95,9 +95,9 @@ def transform(
     block = dataset.nodes(1, len(fitted.components_))[0].block
     pieces = project(
         block,
-        fitted.components_.T.astype(float),
+        arrays.W,
         sigma2=fitted.noise_levels(dataset),
-        prior=prior,
+        prior=arrays.prior,
         n_threads=available_threads(),
     )
     _write(output, _shown(pieces, dataset.shape[0], quiet), fitted, dataset.shape[0])

@@ -1,4 +1,16 @@
-"""The scikit-learn estimator."""
+"""The scikit-learn estimator: one file for each step from samples to memberships.
+
+    _dbmd.py         the class: parameters, fitting, saving
+    _prediction.py   the methods of a fitted model: transform, predict, score, ...
+    _opening.py      X and source in any form, opened and checked: a Dataset
+    _fitting.py      a Dataset through algorithm.py (a fit) or online.py (a further batch)
+    _learned.py      attributes from the result of the algorithm
+    fitted.py        the arrays of a model that memberships of further samples depend on
+    _noise.py        noise levels of sources that the model does not know
+    _memberships.py  memberships and likelihood; lazily for collections of Dask
+
+The other interfaces (pyspark.ml, AnnData, command line) are built on this one.
+"""
 
 from __future__ import annotations
 

@@ -1,47 +1,33 @@
-"""The scikit-learn face."""
+"""The estimator: its parameters and public methods. What they do is in the other files of this package."""
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import fields
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted
 
-from dbmd.algorithm import fit
 from dbmd.config import Config
-from dbmd.dataset import Dataset, framework_of, in_memory, is_path, open_data
-from dbmd.engines.local import Engine as LocalEngine
+from dbmd.dataset import Dataset, framework_of
 from dbmd.estimator._callbacks import CallbackSupportMixin, Task, with_callbacks
-from dbmd.estimator._checks import check_feature_names, check_finite, number_among, number_sources
-from dbmd.h_step import origin_of
-from dbmd.memberships import write_memberships
-from dbmd.model.evidence import Evidence, pooled
+from dbmd.estimator._fitting import fit_dataset, update
+from dbmd.estimator._learned import usable
+from dbmd.estimator._memberships import check_can_transform
+from dbmd.estimator._opening import opened
+from dbmd.estimator._prediction import PredictionMixin
 from dbmd.model.memory import Memory
-from dbmd.model.noise import Noise
-from dbmd.model.result import Result, State
-from dbmd.model.start import nearest
-from dbmd.online import update
-from dbmd.protocols import Engine, MakeEngine
-from dbmd.registry import load as load_module
+from dbmd.model.result import State
 from dbmd.saved import directory
-from dbmd.sweep import own_labels, sweep, sweep_and_keep
 
 __all__ = ["DBMD", "load"]
 
 
-class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
+class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
     """Distributed Bayesian matrix decomposition: soft clusters of samples from sources of different noise.
 
     Every sample x of source c is a mixture of r basis vectors and noise, x = W h + N(0, sigma_c^2), with h on the
@@ -203,7 +189,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
     noise_variance_: NDArray[np.float64]
     noise_excess_: NDArray[np.float64]
     components_: NDArray[Any]
-    _memory: Memory
+    _past: Memory
 
     # -- fitting ---------------------------------------------------------------------------------------------------
 
@@ -227,19 +213,17 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         self : DBMD
         """
         given = {"X": X, "y": y, "metadata": None if source is None else {"source": source}}
-        config = self._config()
-        with self._opened(X, source, reset=True) as data:
-            self._fit_with_callbacks(data, Task(self, given, config.n_init * config.max_iter))
+        config = Config.of(self)
+        with opened(self, X, source, reset=True) as data:
+            task = Task(self, given, config.n_init * config.max_iter)
+
+            def on_iteration(state: State) -> bool:
+                self._log_iteration(state)
+                return task.iteration(partial(usable, data, state.W, state.sigma2))
+
+            self.fit_data(data, on_iteration=on_iteration)
+            task.end(partial(usable, data, self.components_.T, self.noise_variance_))
         return self
-
-    def _fit_with_callbacks(self, data: Dataset, task: Task) -> None:
-
-        def on_iteration(state: State) -> bool:
-            self._tell(state)
-            return task.iteration(partial(self._so_far, data, state.W, state.sigma2))
-
-        self.fit_data(data, on_iteration=on_iteration)
-        task.end(partial(self._so_far, data, self.components_.T, self.noise_variance_))
 
     def fit_data(
         self,
@@ -263,51 +247,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         -------
         self : DBMD
         """
-        config = self._config()
-        n, m = data.shape
-        if config.n_components > n:
-            raise ValueError(
-                f"The 'n_components' parameter of DBMD must be at most the number of samples. "
-                f"Got n_components={config.n_components} with n_samples = {n}."
-            )
-        clock = time.perf_counter()
-        start = None
-        if self.warm_start and hasattr(self, "components_"):
-            config = self._config(init=self.components_)
-            W = config.start(m)
-            if W is not None and np.array_equal(data.model_sources, self.sources_):
-                start = W, self.noise_variance_
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        with data.on(config.engine, config.n_nodes, config.n_components) as engine:
-            result = fit(
-                engine,
-                config,
-                n_sources=data.n_sources,
-                n_features=m,
-                dtype=data.dtype,
-                seed=seed,
-                n_classes=0 if data.classes is None else len(data.classes),
-                start=start,
-                resume=resume,
-                on_iteration=on_iteration,
-            )
-            labels = _labels(engine, data, config.n_components)
-        order = np.arange(config.n_components)
-        if isinstance(config.init, str) and np.ndim(config.alpha) == 0:
-            # Components that are no sample's largest go behind the others, so that the labels in use are consecutive.
-            counts, sizes = result.profile.counts.sum(axis=0), result.profile.sizes.sum(axis=0)
-            # Components that coincide have sizes that differ by rounding, which the number of nodes changes.
-            order = np.lexsort((-np.round(sizes / n, 9), counts == 0))
-        before = sum(record.seconds for record in resume.history) if resume is not None else 0.0
-        self.n_features_in_ = m
-        if data.feature_names is not None:
-            self.feature_names_in_ = np.asarray(data.feature_names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self.n_steps_, self.n_samples_seen_ = 1, n
-        self._keep_excess(None if result.evidence is None else np.array(result.evidence.excess), result.sigma2)
-        self._keep(result, data, data.model_sources, order, labels, time.perf_counter() - clock + before)
-        self._warn_if_unconverged(result, config)
+        fit_dataset(self, data, resume, on_iteration)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, *, source: ArrayLike | None = None) -> Self:
@@ -339,8 +279,14 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         if home is not None:
             raise TypeError(f"partial_fit takes batches that are here, not on {home}. Hand them over one by one.")
         is_first = not hasattr(self, "components_")
-        with self._opened(X, source, reset=is_first) as data:
-            return self.fit_data(data, on_iteration=self._tell) if is_first else self._update(data)
+        with opened(self, X, source, reset=is_first) as data:
+            if is_first:
+                return self.fit_data(data, on_iteration=self._log_iteration)
+            update(self, data)
+        if self.verbose:
+            seconds = self.fit_info_["seconds"]
+            print(f"[DBMD] batch {self.n_steps_}: objective {self.objective_:.8g}, {seconds:.2f} s", flush=True)
+        return self
 
     def fit_transform(self, X: Any, y: Any = None, *, source: ArrayLike | None = None) -> NDArray[Any]:
         """Fit, and return the memberships of the samples.
@@ -359,7 +305,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         ndarray of shape (n_samples, n_components)
             Rows on the simplex.
         """
-        _check_can_transform(X)
+        check_can_transform(X)
         self.fit(X, source=source)
         return self.transform(X, source=source)
 
@@ -379,112 +325,9 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
         -------
         ndarray of int of shape (n_samples,)
         """
-        _check_can_transform(X)
+        check_can_transform(X)
         self.fit(X, source=source)
         return self.labels_ if hasattr(self, "labels_") else self.predict(X, source=source)
-
-    # -- using a fitted model --------------------------------------------------------------------------------------
-
-    def transform(self, X: Any, *, source: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the memberships of samples.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The samples.
-        source : array-like of shape (n_samples,), optional
-            Their sources. One that the fit knew has its noise level; that of any other is estimated from these samples.
-            Without it the samples are of the one source of the fit, or, if that had several, of an unknown one.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-            Rows on the simplex.
-        """
-        return self._transform(X, source)
-
-    def predict(self, X: Any, *, source: ArrayLike | None = None) -> NDArray[np.intp]:
-        """Return the cluster of each sample: its largest membership.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The samples.
-        source : array-like of shape (n_samples,), optional
-            Their sources, as for :meth:`transform`.
-
-        Returns
-        -------
-        ndarray of int of shape (n_samples,)
-        """
-        return self._transform(X, source).argmax(axis=1)
-
-    def predict_proba(self, X: Any, *, source: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the memberships of samples, as :meth:`transform` does, for dense data and always as an array.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The samples.
-        source : array-like of shape (n_samples,), optional
-            Their sources, as for :meth:`transform`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-        """
-        if sparse.issparse(X):
-            # scikit-learn's checks take whatever has predict_proba and accepts sparse data for a classifier, and want
-            # a column for each class.
-            raise TypeError("predict_proba takes no sparse data. Call transform: it returns the same memberships.")
-        return self._transform(X, source)
-
-    def inverse_transform(self, H: Any) -> NDArray[Any]:
-        """Return the samples that memberships stand for, H @ components_.
-
-        Parameters
-        ----------
-        H : array-like of shape (n_samples, n_components)
-            Memberships.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        check_is_fitted(self)
-        H = check_array(H, dtype=[np.float64, np.float32])
-        if H.shape[1] != len(self.components_):
-            raise ValueError(f"H must have n_components = {len(self.components_)} columns. Got shape {H.shape}.")
-        return np.asarray(H @ self.components_)
-
-    def score(self, X: Any, y: Any = None, *, source: ArrayLike | None = None) -> float:
-        """Return the mean log-likelihood of the samples, given their memberships.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The samples.
-        y : None
-            Ignored.
-        source : array-like of shape (n_samples,), optional
-            Their sources, as for :meth:`transform`.
-
-        Returns
-        -------
-        float
-        """
-        check_is_fitted(self)
-        with self._opened(X, source, reset=False) as data:
-            sigma2 = self._noise_for(data)
-            n, m = data.shape
-            W = self.components_.T.astype(float)
-            step = partial(sweep, sigma2=sigma2, prior=self._prior, origin=origin_of(W, data.dtype))
-            with self._engine(data) as engine:
-                found = engine.ask(partial(sweep_and_keep, sweep=step, sigma2=sigma2), W)
-        log_likelihood = -0.5 * sum(
-            s.squares / sigma2[c] + m * s.n * np.log(2 * np.pi * sigma2[c]) for c, s in found.items()
-        )
-        return float(log_likelihood / n)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted model to a directory: ``model.json`` and ``arrays.npz``, no pickle.
@@ -515,92 +358,7 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _config(self, **changes: Any) -> Config:
-        return Config(**{field.name: getattr(self, field.name) for field in fields(Config)} | changes)
-
-    @property
-    def _prior(self) -> NDArray[np.float64]:
-        alpha = np.asarray(self.alpha, float)
-        return np.broadcast_to(alpha, (len(self.components_),)) - 1.0
-
-    def _evidence(self, data: Dataset) -> Evidence | None:
-        """Return how the memberships of a dataset are integrated out; None if the model is of ``map``."""
-        if not hasattr(self, "noise_excess_"):
-            return None
-        n, m = data.shape
-        known = dict(zip(self.sources_.tolist(), self.noise_excess_, strict=True))
-        of_all = m / self.effective_features_
-        if data.source_names is not None:
-            excess = [known.get(label, of_all) for label in data.source_names.tolist()]
-        else:  # without labels, nothing is known of the source, unless there is only one
-            excess = list(known.values()) if len(known) == 1 else [of_all]
-        return Evidence.of(excess, n, len(self.components_))
-
-    def _keep_excess(self, excess: NDArray[np.float64] | None, sigma2: NDArray[np.float64]) -> None:
-        """Set what is known of the noise in the plane of the components, both of shape (n_sources,)."""
-        if excess is not None:
-            self.noise_excess_ = excess
-            self.effective_features_ = self.n_features_in_ / pooled(excess, sigma2)
-        elif hasattr(self, "noise_excess_"):
-            del self.noise_excess_, self.effective_features_
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
-
-    @contextmanager
-    def _opened(self, X: Any, source: Any, *, reset: bool) -> Iterator[Dataset]:
-        """Give samples as a dataset that fits this model; what is opened here is closed in the end."""
-        data = self._dataset(X, source, reset=reset)
-        try:
-            yield data
-        finally:
-            if data is not X:
-                data.close()
-
-    def _dataset(self, X: Any, source: Any, *, reset: bool) -> Dataset:
-        """Return samples as a dataset that fits this model."""
-        if is_path(X) or framework_of(X) in ("spark", self.engine):
-            X, source = self._open(X, source, reset=reset), None
-        if not isinstance(X, Dataset):
-            X = self._validated(X, reset=reset)
-            names, codes = (None, 0) if source is None else number_sources(source, X.shape[0])
-            return in_memory(X, names, codes, getattr(self, "feature_names_in_", None))
-        if source is not None:
-            raise ValueError("A dataset has its own sources: name them in open_data(..., source=).")
-        if reset:
-            return X
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(f"The data have {X.shape[1]} features, the model has {self.n_features_in_}.")
-        if X.feature_names is not None:
-            check_feature_names(list(X.feature_names), list(getattr(self, "feature_names_in_", X.feature_names)))
-        return X
-
-    def _open(self, X: Any, source: Any, *, reset: bool) -> Dataset:
-        """Return files, or a collection that lives on the engine, as a dataset."""
-        names = getattr(self, "feature_names_in_", None)
-        columns = None if reset or names is None else list(names)
-        if is_path(X):
-            # Only a fit is worth a cluster: memberships are computed here.
-            engine = self.engine if reset and isinstance(self.engine, str) else "local"
-            return open_data(X, source=source, columns=columns, engine=engine)
-        framework = framework_of(X)
-        if framework != self.engine:
-            raise ValueError(f"The data are on {framework}: fit them with engine={framework!r}. Got {self.engine!r}.")
-        return open_data(X, source=source, columns=columns, n_nodes=self.n_nodes)
-
-    def _validated(self, X: Any, *, reset: bool) -> Any:
-        # Narrow types stay as they are: chunks are converted one by one.
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
-        if X.dtype.kind == "f":
-            check_finite(X)
-        return X
-
-    def _so_far(self, data: Dataset, W: NDArray[Any], sigma2: NDArray[Any]) -> dict[str, Any]:
-        """Return the attributes that a model needs to be used."""
-        return {"components_": W.T.astype(data.dtype), "noise_variance_": sigma2, "sources_": data.model_sources}
-
-    def _tell(self, state: State) -> None:
+    def _log_iteration(self, state: State) -> None:
         """Print a line about an iteration, if that is wanted."""
         record = state.history[-1]
         if self.verbose:
@@ -610,201 +368,9 @@ class DBMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Call
                 flush=True,
             )
 
-    def _update(self, data: Dataset) -> Self:
-        """Take in a further batch."""
-        clock, config = time.perf_counter(), self._config()
-        r, m = self.components_.shape
-        if config.n_components != r:
-            raise ValueError(
-                f"The 'n_components' parameter of DBMD must not change between batches: the model has {r}. "
-                f"Got {config.n_components}."
-            )
-        sources, numbers = number_among(self.sources_, data.source_names)
-        sigma2 = np.resize(self.noise_variance_, len(sources))
-        sigma2[numbers] = self._noise_for(data)
-        with self._engine(data) as engine:
-            result = update(
-                engine,
-                config,
-                getattr(self, "_memory", Memory.of_nothing(m)),
-                self.components_.T.astype(float),
-                sigma2,
-                self._evidence(data),
-                numbers=numbers,
-                n_classes=0 if data.classes is None else len(data.classes),
-                dtype=data.dtype,
-            )
-            labels = _labels(engine, data, r)
-        if result.evidence is not None:
-            excess = np.resize(self.noise_excess_, len(sources))
-            excess[numbers] = result.evidence.excess
-            self._keep_excess(excess, result.sigma2)
-        self.n_steps_, self.n_samples_seen_ = self.n_steps_ + 1, self.n_samples_seen_ + data.shape[0]
-        self._keep(result, data, sources, np.arange(r), labels, time.perf_counter() - clock)
-        if self.verbose:
-            seconds = self.fit_info_["seconds"]
-            print(f"[DBMD] batch {self.n_steps_}: objective {self.objective_:.8g}, {seconds:.2f} s", flush=True)
-        return self
-
-    def _keep(
-        self,
-        result: Result,
-        data: Dataset,
-        sources: NDArray[Any],
-        order: NDArray[np.intp],
-        labels: NDArray[np.intp] | None,
-        seconds: float,
-    ) -> None:
-        """Set what was learned, with the components in an order."""
-        self.components_ = result.W.T.astype(data.dtype)[order]
-        self.sources_ = sources
-        self.noise_variance_ = result.sigma2
-        self.profile_ = result.profile.reordered(order)
-        self.cluster_sizes_ = self.profile_.sizes.sum(axis=0)
-        self.objective_ = result.objective
-        self.history_ = result.history
-        self.n_iter_ = len(result.history)
-        self.fit_info_ = self._info(result, data, seconds)
-        self._memory = result.memory.reordered(order)
-        if hasattr(self, "labels_"):
-            del self.labels_
-        if labels is not None:
-            self.labels_ = np.argsort(order)[labels]
-
-    def _info(self, result: Result, data: Dataset, seconds: float) -> dict[str, Any]:
-        """Return what a report tells beside the model itself, ready for JSON."""
-        return {
-            "n_samples": data.shape[0],
-            "seconds": seconds,
-            "converged": result.converged,
-            "seed": int(self.random_state) if isinstance(self.random_state, int | np.integer) else None,
-            "dtype": data.dtype.name,
-            "explained": float(result.explained[-1]),
-            "explained_by_source": [None if np.isnan(part) else float(part) for part in result.explained[:-1]],
-            "classes": None if data.classes is None else data.classes.tolist(),
-            "data": None if data.about is None else dict(data.about),
-        }
-
-    def _warn_if_unconverged(self, result: Result, config: Config) -> None:
-        if not result.converged and self.n_iter_ == config.max_iter:
-            warnings.warn(
-                f"DBMD did not converge in {config.max_iter} iterations (tol={config.tol}). Raise max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        slow = [record for record in result.history if not record.w_converged]
-        if slow:
-            warnings.warn(
-                f"The solver {config.solver!r} did not converge in {slow[-1].rounds} rounds in {len(slow)} of "
-                f"{self.n_iter_} iterations (last change {slow[-1].w_change:.1e}). "
-                "Raise max_rounds or tol in solver_options, or take the solver 'exact'.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
-    def _transform(self, X: Any, source: Any) -> Any:
-        check_is_fitted(self)
-        _check_can_transform(X)
-        if framework_of(X) == "dask":
-            return self._lazy_transform(X, source)
-        with self._opened(X, source, reset=False) as data:
-            out = np.empty((data.shape[0], len(self.components_)), data.dtype)
-            step = partial(write_memberships, sigma2=self.noise_levels(data), prior=self._prior, out=out)
-            with LocalEngine(data.nodes(self.n_nodes, len(self.components_))) as engine:
-                engine.ask(step, self.components_.T.astype(float))
-        return out
-
-    def _lazy_transform(self, X: Any, source: Any) -> Any:
-        """Return the memberships of a collection of Dask as a dask.array."""
-        if source is None and self._prior.any() and self.noise == "source" and len(self.sources_) > 1:
-            raise ValueError(
-                f"The model knows {len(self.sources_)} sources: say in source= which samples are of which. A noise "
-                "level can be estimated for samples that are here, transform(X.compute()), not for such as are not yet."
-            )
-        model = DBMD(**self.get_params(deep=False) | {"engine": "local", "n_nodes": 1})
-        model.components_, model.sources_, model.noise_variance_ = (
-            self.components_,
-            self.sources_,
-            self.noise_variance_,
-        )
-        model.n_features_in_ = self.n_features_in_
-        names = list(getattr(self, "feature_names_in_", ()))
-        return load_module("engines", "dask").map_rows(partial(_rows, model), X, source, names, len(self.components_))
-
-    def noise_levels(self, data: Dataset) -> NDArray[np.float64]:
-        """Return the noise levels that the memberships of a dataset are found with.
-
-        Parameters
-        ----------
-        data : Dataset
-            Samples, perhaps of sources that the fit did not know.
-
-        Returns
-        -------
-        ndarray of shape (n_sources,)
-            sigma^2 of each of its sources.
-        """
-        if not self._prior.any():
-            return np.ones(data.n_sources)  # without a prior on H, noise does not move the memberships
-        return self._noise_for(data)
-
-    def _noise_for(self, data: Dataset) -> NDArray[np.float64]:
-        """Return sigma^2 of each source of a dataset, shape (n_sources,): as known, or estimated."""
-        if data.source_names is None and len(self.sources_) == 1:
-            return self.noise_variance_
-        if not isinstance(self.noise, str) or self.noise == "shared":
-            return np.full(data.n_sources, self.noise_variance_[0])
-        levels = dict(zip(self.sources_.tolist(), self.noise_variance_, strict=True))
-        # Without labels, nothing is known of the source.
-        labels = [] if data.source_names is None else data.source_names.tolist()
-        sigma2 = np.array([levels.get(label, np.nan) for label in labels] or [np.nan])
-        return self._estimate_noise(data, sigma2) if np.isnan(sigma2).any() else sigma2
-
-    def _estimate_noise(self, data: Dataset, sigma2: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Fill in what is NaN in sigma2: the objective minimised over it and the memberships, W fixed."""
-        W = self.components_.T.astype(float)
-        origin, unknown = origin_of(W, data.dtype), np.isnan(sigma2)
-        step = partial(sweep, prior=self._prior, evidence=self._evidence(data), origin=origin)
-        with self._engine(data) as engine:
-            hard = engine.ask(partial(nearest, origin=origin), W)
-            noise = Noise.for_data("source", data.n_sources, hard, origin, data.dtype)
-            levels = noise.levels(hard.map(lambda s: s.summary(W, origin)), W)
-            sigma2 = np.where(unknown, levels, sigma2)
-            for _ in range(100):
-                before = sigma2
-                at = partial(sweep_and_keep, sweep=partial(step, sigma2=sigma2), sigma2=sigma2)
-                levels = noise.levels(engine.ask(at, W), W)
-                sigma2 = np.where(unknown, levels, sigma2)
-                if (abs(sigma2 - before) <= 1e-6 * before).all():
-                    break
-        return sigma2
-
-    def _engine(self, data: Dataset) -> Engine:
-        return data.on(data.lives_on or "local", self.n_nodes, len(self.components_))
-
-
-def _labels(engine: Engine, data: Dataset, r: int) -> NDArray[np.intp] | None:
-    """Return the cluster of each sample by the last sweep, shape (n,), if its r memberships were kept here."""
-    return engine.ask(own_labels).values if data.is_here and data.keeps_rows(r) else None
-
-
-def _check_can_transform(X: Any) -> None:
-    """Raise a TypeError if the memberships of data are not to be had from here."""
-    home = X.lives_on if isinstance(X, Dataset) else framework_of(X)
-    if home == "spark":
-        raise TypeError("For a DataFrame of Spark take dbmd.spark.DBMDModel(model).transform(frame).")
-    if home == "dask" and (isinstance(X, Dataset | list | tuple) or type(X).__name__ == "Delayed"):
-        raise TypeError("Of what is on Dask take transform(X) of the dask.array or dask.dataframe itself.")
-
-
-def _rows(model: DBMD, Xt: Any, source: Any = None) -> Any:
-    """Return the memberships of a chunk of samples, of sources that the model knows."""
-    if not Xt.shape[0]:
-        return np.empty((0, len(model.components_)), model.components_.dtype)
-    unknown = set() if source is None or model.noise != "source" else {*np.unique(source)} - {*model.sources_}
-    if unknown and model._prior.any():
-        raise ValueError(f"The model does not know the sources {unknown}: it has a noise level for {model.sources_}.")
-    return model.transform(Xt, source=source)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        renamed = {"_memory": "_past"}  # as pickles of version 0.1 have it
+        super().__setstate__({renamed.get(name, name): value for name, value in state.items()})
 
 
 def load(path: str | Path) -> DBMD:

@@ -1,4 +1,4 @@
-"""The estimator of the Spark face."""
+"""The estimator of the pyspark.ml interface."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pyspark.ml import Estimator
 from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
 from pyspark.sql import DataFrame
 
+from dbmd.config import Config
 from dbmd.dataset import open_data
 from dbmd.estimator import DBMD as LocalDBMD
 from dbmd.spark.model import DBMDModel
@@ -51,7 +52,7 @@ class DBMD(Estimator, DBMDParams, DefaultParamsReadable, DefaultParamsWritable):
                 check_is_there(dataset, self._value(param), param)
         with spark_names():
             estimator = LocalDBMD(engine="spark", **self._estimator_params())
-            estimator._config()  # before anything is read
+            Config.of(estimator)  # checks the parameters before anything is read
             with open_data(
                 dataset,
                 columns=[self._value("featuresCol")],

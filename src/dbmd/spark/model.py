@@ -1,4 +1,4 @@
-"""The fitted model of the Spark face."""
+"""The fitted model of the pyspark.ml interface."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from dbmd.engines.spark import for_arrow
 from dbmd.estimator import DBMD as LocalDBMD
+from dbmd.estimator.fitted import FittedArrays
 from dbmd.model.result import Iteration
 from dbmd.spark.files import ModelReader, ModelWriter
 from dbmd.spark.params import NAMES, DBMDParams, with_setters
@@ -111,10 +112,9 @@ class DBMDModel(Model, DBMDParams, MLReadable, MLWritable):
     def _memberships(self, dataset: DataFrame) -> Column:
         """Return the memberships as a column: arrays of k numbers."""
         features, source = self._value("featuresCol"), self._source_needed(dataset)
-        model = self.model
-        # Without a prior on H, noise does not move the memberships.
-        sigma2 = model.noise_variance_ if model._prior.any() else np.ones(1)
-        projector = Projector(model.components_.T.astype(float), sigma2, model._prior, features, source, model.sources_)
+        fitted = FittedArrays.of(self.model)
+        sigma2 = fitted.sigma2 if fitted.noise_matters else np.ones(1)
+        projector = Projector(fitted.W, sigma2, fitted.prior, features, source, fitted.source_names)
 
         # Only the columns that it is called with go through Python, and only this function and what it holds is sent.
         def memberships(*columns: pa.Array) -> pa.Array:
@@ -126,7 +126,9 @@ class DBMDModel(Model, DBMDParams, MLReadable, MLWritable):
     def _source_needed(self, dataset: DataFrame) -> str | None:
         """Return the column of sources, None if the memberships do not depend on it."""
         source, model = self._value("sourceCol"), self.model
-        if not model._prior.any() or model.noise != "source" or (not source and len(model.sources_) == 1):
+        if not FittedArrays.of(model).noise_matters or model.noise != "source":
+            return None
+        if not source and len(model.sources_) == 1:
             return None
         if not source:
             raise ValueError(

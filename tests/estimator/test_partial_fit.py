@@ -121,7 +121,7 @@ def test_with_nothing_forgotten_and_the_same_w_the_memory_is_that_of_all_samples
 def test_a_sample_that_came_k_batches_ago_counts_for_f_to_the_k():
     stream = batches(4, n=100)
     model = streamed(stream, forget_factor=0.5)
-    assert_allclose(model._memory.stats[0].n, 100 * (1 + 0.5 + 0.25 + 0.125))
+    assert_allclose(model._past.stats[0].n, 100 * (1 + 0.5 + 0.25 + 0.125))
 
 
 @pytest.mark.parametrize("lam", [0.0, 50.0])
@@ -154,7 +154,7 @@ def test_a_source_that_is_long_gone_is_forgotten_but_for_its_noise_level():
     level = model.noise_variance_[0]
     for _ in range(4):
         model.partial_fit(X[source == 1], source=source[source == 1])
-    assert model._memory.stats.keys() == {1}
+    assert model._past.stats.keys() == {1}
     assert model.sources_.tolist() == [0, 1]
     assert model.noise_variance_[0] == level
 
@@ -402,7 +402,7 @@ def test_a_clone_has_seen_nothing():
     fresh = clone(streamed(stream, forget_factor=0.3))
     assert fresh.forget_factor == 0.3
     assert not learned(fresh)
-    assert not hasattr(fresh, "_memory")
+    assert not hasattr(fresh, "_past")
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
@@ -423,7 +423,7 @@ def test_a_loaded_model_goes_on_from_its_components(tmp_path):
     assert_array_equal(loaded.labels_, model.labels_)
     loaded.partial_fit(X, source=source)
     assert (loaded.n_steps_, loaded.n_samples_seen_) == (3, 450)
-    assert_allclose(loaded._memory.stats[0].n + loaded._memory.stats[1].n, 150)  # of the batches before nothing
+    assert_allclose(loaded._past.stats[0].n + loaded._past.stats[1].n, 150)  # of the batches before nothing
     assert distance(loaded, basis()) < 0.2
 
 

@@ -1,0 +1,156 @@
+"""Fitting a dataset, and updating a fitted model with a further batch."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from dbmd import algorithm, online
+from dbmd.config import Config
+from dbmd.dataset import Dataset
+from dbmd.estimator._checks import number_among
+from dbmd.estimator._learned import excess, features, learned, order_by_size, set_learned
+from dbmd.estimator._noise import noise_levels
+from dbmd.estimator.fitted import FittedArrays
+from dbmd.model.memory import Memory
+from dbmd.model.result import Result, State
+from dbmd.sweep import own_labels
+
+if TYPE_CHECKING:
+    from dbmd.estimator._dbmd import DBMD
+
+
+def fit_dataset(model: DBMD, data: Dataset, resume: State | None, on_iteration: Callable[[State], object]) -> None:
+    """Fit a dataset, and set what was learned on the model; see :meth:`DBMD.fit_data`."""
+    config = Config.of(model)
+    n, m = data.shape
+    if config.n_components > n:
+        raise ValueError(
+            f"The 'n_components' parameter of DBMD must be at most the number of samples. "
+            f"Got n_components={config.n_components} with n_samples = {n}."
+        )
+    clock = time.perf_counter()
+    start = None
+    if model.warm_start and hasattr(model, "components_"):
+        config = Config.of(model, init=model.components_)
+        W = config.start(m)
+        if W is not None and np.array_equal(data.model_sources, model.sources_):
+            start = W, model.noise_variance_
+    seed = int(check_random_state(model.random_state).randint(2**31 - 1))
+    with data.on(config.engine, config.n_nodes, config.n_components) as engine:
+        result = algorithm.fit(
+            engine,
+            config,
+            n_sources=data.n_sources,
+            n_features=m,
+            dtype=data.dtype,
+            seed=seed,
+            n_classes=_n_classes(data),
+            start=start,
+            resume=resume,
+            on_iteration=on_iteration,
+        )
+        labels = _labels(engine, data, config.n_components)
+    is_numbered_by_size = isinstance(config.init, str) and np.ndim(config.alpha) == 0
+    before = sum(record.seconds for record in resume.history) if resume is not None else 0.0
+    set_learned(
+        model,
+        features(data)
+        | {"n_steps_": 1, "n_samples_seen_": n}
+        | excess(None if result.evidence is None else np.array(result.evidence.excess), result.sigma2, m)
+        | learned(
+            result,
+            data,
+            source_names=data.model_sources,
+            order=order_by_size(result, n) if is_numbered_by_size else np.arange(config.n_components),
+            labels=labels,
+            seconds=time.perf_counter() - clock + before,
+            seed=_seed(model),
+        ),
+    )
+    _warn_if_unconverged(result, config)
+
+
+def update(model: DBMD, data: Dataset) -> None:
+    """Update a fitted model with a further batch; see :meth:`DBMD.partial_fit`."""
+    clock, config = time.perf_counter(), Config.of(model)
+    r, m = model.components_.shape
+    if config.n_components != r:
+        raise ValueError(
+            f"The 'n_components' parameter of DBMD must not change between batches: the model has {r}. "
+            f"Got {config.n_components}."
+        )
+    fitted = FittedArrays.of(model)
+    source_names, codes = number_among(model.sources_, data.source_names)
+    sigma2 = np.resize(model.noise_variance_, len(source_names))
+    sigma2[codes] = noise_levels(fitted, data)
+    with fitted.engine_for(data) as engine:
+        result = online.update(
+            engine,
+            config,
+            getattr(model, "_past", Memory.of_nothing(m)),
+            fitted.W,
+            sigma2,
+            fitted.evidence_for(data),
+            numbers=codes,
+            n_classes=_n_classes(data),
+            dtype=data.dtype,
+        )
+        labels = _labels(engine, data, r)
+    noise_excess = None
+    if result.evidence is not None:
+        noise_excess = np.resize(model.noise_excess_, len(source_names))
+        noise_excess[codes] = result.evidence.excess
+    set_learned(
+        model,
+        {"n_steps_": model.n_steps_ + 1, "n_samples_seen_": model.n_samples_seen_ + data.shape[0]}
+        | excess(noise_excess, result.sigma2, m)
+        | learned(
+            result,
+            data,
+            source_names=source_names,
+            order=np.arange(r),
+            labels=labels,
+            seconds=time.perf_counter() - clock,
+            seed=_seed(model),
+        ),
+    )
+
+
+def _n_classes(data: Dataset) -> int:
+    return 0 if data.classes is None else len(data.classes)
+
+
+def _labels(engine: Any, data: Dataset, r: int) -> NDArray[np.intp] | None:
+    """Return the cluster of each sample by the last sweep, shape (n,), if its r memberships were kept here."""
+    return engine.ask(own_labels).values if data.is_here and data.keeps_rows(r) else None
+
+
+def _seed(model: DBMD) -> int | None:
+    return int(model.random_state) if isinstance(model.random_state, int | np.integer) else None
+
+
+def _warn_if_unconverged(result: Result, config: Config) -> None:
+    n_iter = len(result.history)
+    if not result.converged and n_iter == config.max_iter:
+        warnings.warn(
+            f"DBMD did not converge in {config.max_iter} iterations (tol={config.tol}). Raise max_iter or tol.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    slow = [record for record in result.history if not record.w_converged]
+    if slow:
+        warnings.warn(
+            f"The solver {config.solver!r} did not converge in {slow[-1].rounds} rounds in {len(slow)} of "
+            f"{n_iter} iterations (last change {slow[-1].w_change:.1e}). "
+            "Raise max_rounds or tol in solver_options, or take the solver 'exact'.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,78 @@
+"""Samples in any form that an estimator takes, opened as a dataset and checked against the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sklearn.utils.validation import validate_data
+
+from dbmd.dataset import Dataset, framework_of, in_memory, is_path, open_data
+from dbmd.estimator._checks import check_feature_names, check_finite, number_sources
+
+if TYPE_CHECKING:
+    from dbmd.estimator._dbmd import DBMD
+
+
+@contextmanager
+def opened(model: DBMD, X: Any, source: Any, *, reset: bool) -> Iterator[Dataset]:
+    """Yield samples as a dataset; what is opened here is closed in the end.
+
+    Parameters
+    ----------
+    model : DBMD
+        The estimator.
+    X : Dataset, array-like, path, or collection of Spark or Dask
+        The samples.
+    source : array-like of shape (n,) or str, optional
+        Their sources, or the column that names them.
+    reset : bool
+        Whether the samples are to be fitted; else they must have the features of the model.
+    """
+    data = _as_dataset(model, X, source, reset=reset)
+    try:
+        yield data
+    finally:
+        if data is not X:
+            data.close()
+
+
+def _as_dataset(model: DBMD, X: Any, source: Any, *, reset: bool) -> Dataset:
+    if is_path(X) or framework_of(X) in ("spark", model.engine):
+        X, source = _open(model, X, source, reset=reset), None
+    if not isinstance(X, Dataset):
+        X = _validated(model, X, reset=reset)
+        names, codes = (None, 0) if source is None else number_sources(source, X.shape[0])
+        return in_memory(X, names, codes, getattr(model, "feature_names_in_", None))
+    if source is not None:
+        raise ValueError("A dataset has its own sources: name them in open_data(..., source=).")
+    if reset:
+        return X
+    if X.shape[1] != model.n_features_in_:
+        raise ValueError(f"The data have {X.shape[1]} features, the model has {model.n_features_in_}.")
+    if X.feature_names is not None:
+        check_feature_names(list(X.feature_names), list(getattr(model, "feature_names_in_", X.feature_names)))
+    return X
+
+
+def _open(model: DBMD, X: Any, source: Any, *, reset: bool) -> Dataset:
+    """Return files, or a collection that lives on the engine, as a dataset."""
+    names = getattr(model, "feature_names_in_", None)
+    columns = None if reset or names is None else list(names)
+    if is_path(X):
+        # Only a fit is worth a cluster: memberships are computed in this process.
+        engine = model.engine if reset and isinstance(model.engine, str) else "local"
+        return open_data(X, source=source, columns=columns, engine=engine)
+    framework = framework_of(X)
+    if framework != model.engine:
+        raise ValueError(f"The data are on {framework}: fit them with engine={framework!r}. Got {model.engine!r}.")
+    return open_data(X, source=source, columns=columns, n_nodes=model.n_nodes)
+
+
+def _validated(model: DBMD, X: Any, *, reset: bool) -> Any:
+    # Narrow types stay as they are: chunks are converted one by one.
+    X = validate_data(model, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
+    if X.dtype.kind == "f":
+        check_finite(X)
+    return X

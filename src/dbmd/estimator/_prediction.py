@@ -1,0 +1,148 @@
+"""The methods of a fitted estimator: memberships, clusters, score."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from dbmd.dataset import Dataset, framework_of
+from dbmd.estimator._memberships import (
+    check_can_transform,
+    lazy_memberships,
+    mean_log_likelihood,
+    membership_noise_levels,
+    memberships_of,
+)
+from dbmd.estimator._opening import opened
+from dbmd.estimator.fitted import FittedArrays
+
+
+class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """What :class:`dbmd.DBMD` offers once it is fitted."""
+
+    components_: NDArray[Any]
+
+    def transform(self, X: Any, *, source: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the memberships of samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The samples.
+        source : array-like of shape (n_samples,), optional
+            Their sources. One that the fit knew has its noise level; that of any other is estimated from these samples.
+            Without it the samples are of the one source of the fit, or, if that had several, of an unknown one.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Rows on the simplex.
+        """
+        return self._transform(X, source)
+
+    def predict(self, X: Any, *, source: ArrayLike | None = None) -> NDArray[np.intp]:
+        """Return the cluster of each sample: its largest membership.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The samples.
+        source : array-like of shape (n_samples,), optional
+            Their sources, as for :meth:`transform`.
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+        """
+        return self._transform(X, source).argmax(axis=1)
+
+    def predict_proba(self, X: Any, *, source: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the memberships of samples, as :meth:`transform` does, for dense data and always as an array.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples.
+        source : array-like of shape (n_samples,), optional
+            Their sources, as for :meth:`transform`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        if sparse.issparse(X):
+            # scikit-learn's checks take whatever has predict_proba and accepts sparse data for a classifier, and want
+            # a column for each class.
+            raise TypeError("predict_proba takes no sparse data. Call transform: it returns the same memberships.")
+        return self._transform(X, source)
+
+    def inverse_transform(self, H: Any) -> NDArray[Any]:
+        """Return the samples that memberships stand for, H @ components_.
+
+        Parameters
+        ----------
+        H : array-like of shape (n_samples, n_components)
+            Memberships.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        H = check_array(H, dtype=[np.float64, np.float32])
+        if H.shape[1] != len(self.components_):
+            raise ValueError(f"H must have n_components = {len(self.components_)} columns. Got shape {H.shape}.")
+        return np.asarray(H @ self.components_)
+
+    def score(self, X: Any, y: Any = None, *, source: ArrayLike | None = None) -> float:
+        """Return the mean log-likelihood of the samples, given their memberships.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The samples.
+        y : None
+            Ignored.
+        source : array-like of shape (n_samples,), optional
+            Their sources, as for :meth:`transform`.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        with opened(self, X, source, reset=False) as data:
+            return mean_log_likelihood(FittedArrays.of(self), data)
+
+    def noise_levels(self, data: Dataset) -> NDArray[np.float64]:
+        """Return the noise levels that the memberships of a dataset are found with.
+
+        Parameters
+        ----------
+        data : Dataset
+            Samples, perhaps of sources that the fit did not know.
+
+        Returns
+        -------
+        ndarray of shape (n_sources,)
+            sigma^2 of each of its sources.
+        """
+        check_is_fitted(self)
+        return membership_noise_levels(FittedArrays.of(self), data)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def _transform(self, X: Any, source: Any) -> Any:
+        check_is_fitted(self)
+        check_can_transform(X)
+        if framework_of(X) == "dask":
+            return lazy_memberships(self, X, source)
+        with opened(self, X, source, reset=False) as data:
+            return memberships_of(FittedArrays.of(self), data)

@@ -1,0 +1,93 @@
+"""The arrays of a fitted model that memberships of further samples depend on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dbmd.config import prior_of
+from dbmd.dataset import Dataset
+from dbmd.model.evidence import Evidence
+
+if TYPE_CHECKING:
+    from dbmd.estimator._dbmd import DBMD
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FittedArrays:
+    """What memberships and noise levels of further samples are computed from.
+
+    Attributes
+    ----------
+    W : array of shape (m, r)
+        The basis, in float64.
+    prior : array of shape (r,)
+        alpha0 - 1 of the Dirichlet prior.
+    source_names : array of shape (n_sources,)
+        The sources of the fit.
+    sigma2 : array of shape (n_sources,)
+        Their noise levels.
+    noise : {"source", "shared"} or float
+        The parameter of the model.
+    excess : array of shape (n_sources,), optional
+        Their noise excess; None with ``inference="map"``.
+    effective_features : float, optional
+        Of the fit; None with ``inference="map"``.
+    n_nodes : int, optional
+        Into how many nodes samples are split.
+    """
+
+    W: Float
+    prior: Float
+    source_names: NDArray[Any]
+    sigma2: Float
+    noise: Literal["source", "shared"] | float
+    excess: Float | None
+    effective_features: float | None
+    n_nodes: int | None
+
+    @classmethod
+    def of(cls, model: DBMD) -> FittedArrays:
+        """Return the arrays of a fitted estimator."""
+        return cls(
+            W=model.components_.T.astype(float),
+            prior=prior_of(model.alpha, len(model.components_)),
+            source_names=model.sources_,
+            sigma2=model.noise_variance_,
+            noise=model.noise,
+            excess=getattr(model, "noise_excess_", None),
+            effective_features=getattr(model, "effective_features_", None),
+            n_nodes=model.n_nodes,
+        )
+
+    @property
+    def n_components(self) -> int:
+        """Number of components, r."""
+        return self.W.shape[1]
+
+    @property
+    def noise_matters(self) -> bool:
+        """Whether memberships depend on the noise levels: without a prior on H they do not."""
+        return bool(self.prior.any())
+
+    def engine_for(self, data: Dataset) -> Any:
+        """Return an engine with the samples of a dataset as its nodes, where they are."""
+        return data.on(data.lives_on or "local", self.n_nodes, self.n_components)
+
+    def evidence_for(self, data: Dataset) -> Evidence | None:
+        """Return how the memberships of a dataset are integrated out; None with ``inference="map"``."""
+        if self.excess is None or self.effective_features is None:
+            return None
+        n, m = data.shape
+        known = dict(zip(self.source_names.tolist(), self.excess, strict=True))
+        mean = m / self.effective_features
+        if data.source_names is not None:
+            excess = [known.get(label, mean) for label in data.source_names.tolist()]
+        else:  # without labels the source is unknown, unless there is only one
+            excess = list(known.values()) if len(known) == 1 else [mean]
+        return Evidence.of(excess, n, self.n_components)
