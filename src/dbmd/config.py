@@ -6,16 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from inspect import signature
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dbmd.protocols import MakeEngine
+from dbmd.model.start import STARTS
 from dbmd.registry import load, names
 
-INFERENCES = ("evidence", "map")
-INITS = ("k-means++", "k-means||", "random")
+Inference = Literal["evidence", "map"]
+NoiseKind = Literal["source", "shared"]
+INFERENCES: tuple[str, ...] = get_args(Inference)
+NOISES: tuple[str, ...] = get_args(NoiseKind)
+INITS = tuple(STARTS)
 OPTIONS: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
     "tol": (Real, "a number >= 0", lambda v: 0 <= v < np.inf),
     "max_rounds": (Integral, "an int >= 1", lambda v: v >= 1),
@@ -33,12 +36,12 @@ class Config:
     """
 
     n_components: int = field(default=8, metadata={"doc": "Number of clusters, r."})
-    inference: Literal["evidence", "map"] = field(
+    inference: Inference = field(
         default="evidence",
         metadata={"doc": "Memberships integrated out ('evidence'), or taken at their peak ('map', the paper's)."},
     )
     solver: str = field(default="exact", metadata={"doc": "How W is found: exact, agd, admm or cease."})
-    noise: Literal["source", "shared"] | float = field(
+    noise: NoiseKind | float = field(
         default="source",
         metadata={"doc": "A noise level for each source ('source'), one for all ('shared'), or a fixed sigma^2."},
     )
@@ -80,7 +83,7 @@ class Config:
         _check_name("inference", self.inference, INFERENCES)
         _check_name("solver", self.solver, names("solvers"))
         if isinstance(self.noise, str):
-            _check_name("noise", self.noise, ("source", "shared"), "or a float > 0, a fixed sigma^2")
+            _check_name("noise", self.noise, NOISES, "or a float > 0, a fixed sigma^2")
         else:
             _check_number("noise", self.noise, Real, "'source', 'shared' or a float > 0", lambda v: 0 < v < np.inf)
         self._check_alpha()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import dbmd
 from dbmd import DBMD
-from dbmd.saved.directory import OWNED
+from dbmd._utils.model_files import OWNED
 
 
 def samples(n=60, m=4, seed=0, dtype=np.float64):

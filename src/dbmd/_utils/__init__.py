@@ -1,1 +1,1 @@
-"""Plumbing that knows nothing of the model: text for terminals, threads of BLAS, wary reading of files."""
+"""Plumbing that every layer may use: text for terminals, threads of BLAS, careful reading of files, names of files."""

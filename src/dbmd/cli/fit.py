@@ -15,6 +15,7 @@ from typing import Any
 import click
 import numpy as np
 
+from dbmd._utils.model_files import MODEL, OWNED, REPORT, checkpoint_path
 from dbmd._utils.text import printable, quoted
 from dbmd.cli._errors import STOPS, on_stops, sentence
 from dbmd.cli._options import (
@@ -31,7 +32,7 @@ from dbmd.cli._options import (
 from dbmd.cli._progress import Progress
 from dbmd.cli._summary import in_words, summary
 from dbmd.cli._talk import say, say_json, tell
-from dbmd.config import INFERENCES, Config
+from dbmd.config import INFERENCES, NOISES, Config
 from dbmd.data.address import is_address, shown
 from dbmd.errors import first_line
 from dbmd.registry import names
@@ -62,7 +63,7 @@ FREE = ("engine", "forget_factor", "n_nodes", "verbose", "warm_start")
 @click.option("--solver", type=click.Choice(names("solvers")), default=DEFAULT.solver, show_default=True)
 @click.option(
     "--noise",
-    type=NumberOrName("source", "shared"),
+    type=NumberOrName(*NOISES),
     default=DEFAULT.noise,
     show_default=True,
     help="A noise level for each source, one for all, or a fixed variance.",
@@ -139,7 +140,6 @@ def fit(
     from dbmd.estimator import DBMD, load
     from dbmd.report.basis import check_image_shape
     from dbmd.report.page import write
-    from dbmd.saved.directory import OWNED
 
     reading = ("source", "label", "columns", "drop", "encode", "dtype", "memory", "header", "delimiter")
     read = {name: options.pop(name) for name in reading}
@@ -148,15 +148,15 @@ def fit(
     model = DBMD(**params)
     if not output.name:
         raise click.BadParameter("name a directory for the model to be made.", param_hint="-o")
-    checkpoint_path = output.with_name(f"{output.name}.checkpoint")
-    page = output / "report.html"
+    checkpoint_file = checkpoint_path(output)
+    page = output / REPORT
     lock = Lock(output)
-    if resume and not checkpoint_path.exists() and (output / "model.json").exists():
+    if resume and not checkpoint_file.exists() and (output / MODEL).exists():
         finished = load(output)
         _check_same(output, finished, params, open_data(data, **read))
         _say(f"{printable(output)} is finished: there is nothing to resume.", quiet)
         with suppress(OSError), lock:  # unless someone is at work there, or nothing can be written
-            _sweep(output, checkpoint_path)
+            _sweep(output, checkpoint_file)
         if wants_report and not page.exists():
             write(finished, page, image_shape=image_shape)
         if as_json:
@@ -168,12 +168,12 @@ def fit(
         raise PermissionError(f"{output.parent}: there is no permission to write here.")
     with lock:
         check_can_write(output, overwrite=overwrite or resume, owned=OWNED)
-        if checkpoint_path.exists() and not (resume or overwrite):
+        if checkpoint_file.exists() and not (resume or overwrite):
             raise FileExistsError(
-                f"{checkpoint_path} is there: the checkpoint of an earlier run. Go on with --resume, or start anew "
+                f"{checkpoint_file} is there: the checkpoint of an earlier run. Go on with --resume, or start anew "
                 "with --overwrite."
             )
-        _sweep(output, checkpoint_path)
+        _sweep(output, checkpoint_file)
         with _saves_when_stopped(lock) as saves:
             with (
                 Progress(quiet=quiet, max_iter=params["max_iter"]) as progress,
@@ -187,9 +187,9 @@ def fit(
                 if wants_report:
                     check_image_shape(image_shape, dataset.shape[1])
                 progress.say(_about(dataset))
-                checkpoint = _checkpoint(checkpoint_path, params, dataset, every, progress.warn)
+                checkpoint = _checkpoint(checkpoint_file, params, dataset, every, progress.warn)
                 state = None
-                if resume and checkpoint_path.exists():
+                if resume and checkpoint_file.exists():
                     state = checkpoint.read()
                     progress.say(f"Going on after iteration {len(state.history)}.")
                 saves.append(checkpoint)
@@ -221,7 +221,7 @@ def fit(
 
 def _sweep(output: Path, checkpoint: Path) -> None:
     """Remove what a fit that was killed while it wrote left beside what it wrote."""
-    for path in (output.resolve(), checkpoint, output / "report.html"):
+    for path in (output.resolve(), checkpoint, output / REPORT):
         remove_leftovers(path)
 
 

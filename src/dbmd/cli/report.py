@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from dbmd._utils.model_files import REPORT
 from dbmd._utils.text import printable
 from dbmd.cli._options import LocalPath, Shape
 from dbmd.cli._talk import say
@@ -13,7 +14,7 @@ from dbmd.cli._talk import say
 
 @click.command()
 @click.argument("model", type=LocalPath(exists=True, file_okay=False))
-@click.option("-o", "--output", type=LocalPath(dir_okay=False), help="The page.  [default: MODEL/report.html]")
+@click.option("-o", "--output", type=LocalPath(dir_okay=False), help=f"The page.  [default: MODEL/{REPORT}]")
 @click.option(
     "--image-shape",
     type=Shape(),
@@ -38,7 +39,7 @@ def report(
     from dbmd.estimator import load
     from dbmd.report.page import write
 
-    path = write(load(model), output or model / "report.html", image_shape=image_shape, title=title)
+    path = write(load(model), output or model / REPORT, image_shape=image_shape, title=title)
     say(f"The report is in {printable(path)}.")
     if open_it:
         click.launch(path.resolve().as_uri())

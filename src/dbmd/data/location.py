@@ -14,6 +14,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import fs
 
+from dbmd._utils.model_files import ARRAYS, MODEL, REPORT
 from dbmd.data.address import Secrets, is_address, shown
 from dbmd.errors import DataError, first_line
 
@@ -139,10 +140,10 @@ def locate(text: str | Path) -> list[Location]:
         entries = filesystem.get_file_info(fs.FileSelector(path, recursive=True))
     except OSError as error:
         raise DataError(f"{text}: the folder cannot be read ({first_line(error)}).") from error
-    models = {entry.path.rpartition("/")[0] for entry in entries if entry.path.endswith("/model.json")}
+    models = {entry.path.rpartition("/")[0] for entry in entries if entry.path.endswith(f"/{MODEL}")}
     for entry in entries:
         folder, _, name = entry.path.rpartition("/")
-        if folder in models and name in ("model.json", "arrays.npz", "report.html"):
+        if folder in models and name in (MODEL, ARRAYS, REPORT):
             continue  # a model that was put beside the data it was made from
         inside = entry.path[len(path.rstrip("/")) + 1 :]
         # What tools put beside their data (_SUCCESS, .crc files) is named so that readers pass it over.

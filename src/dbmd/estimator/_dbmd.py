@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dbmd.config import Config
+from dbmd.config import Config, Inference, NoiseKind
 from dbmd.dataset import Dataset, framework_of
 from dbmd.estimator._callbacks import CallbackSupportMixin, Task, with_callbacks
 from dbmd.estimator._fitting import fit_dataset, update
@@ -146,9 +146,9 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         self,
         n_components: int = 8,
         *,
-        inference: Literal["evidence", "map"] = "evidence",
+        inference: Inference = "evidence",
         solver: str = "exact",
-        noise: Literal["source", "shared"] | float = "source",
+        noise: NoiseKind | float = "source",
         alpha: float | ArrayLike = 1.0,
         lam: float = 0.0,
         init: str | ArrayLike = "k-means++",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.config import prior_of
+from dbmd.config import NoiseKind, prior_of
 from dbmd.dataset import Dataset
 from dbmd.model.evidence import Evidence
 
@@ -46,7 +46,7 @@ class FittedArrays:
     prior: Float
     source_names: NDArray[Any]
     sigma2: Float
-    noise: Literal["source", "shared"] | float
+    noise: NoiseKind | float
     excess: Float | None
     effective_features: float | None
     n_nodes: int | None

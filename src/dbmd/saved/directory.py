@@ -28,6 +28,7 @@ from dbmd._utils.fields import (
     check_fields,
     check_known,
 )
+from dbmd._utils.model_files import ARRAYS, MODEL, OWNED
 from dbmd.config import Config
 from dbmd.errors import first_line
 from dbmd.model.profile import Profile
@@ -45,8 +46,6 @@ from dbmd.storage import (
 )
 
 FORMAT, FORMAT_VERSION = "dbmd-model", 1
-# What may be in a model directory: the model, what is made from it, and what pyspark.ml knows it by.
-OWNED = frozenset({"model.json", "arrays.npz", "report.html", "metadata/part-00000"})
 M = TypeVar("M")
 
 # What model.json holds. What is for people only, and what else a later release may add, is not looked at.
@@ -122,7 +121,7 @@ def save(
         "n_steps": model.n_steps_,
         "fit": info,
     }
-    files = {"model.json": to_json(signed(record, arrays)), "arrays.npz": to_npz(arrays), **beside}
+    files = {MODEL: to_json(signed(record, arrays)), ARRAYS: to_npz(arrays), **beside}
     write_directory(path, files, overwrite=overwrite, owned=OWNED)
     return path
 
@@ -132,9 +131,9 @@ def restore(kind: type[M], path: str | Path) -> M:
     path = Path(path)
     record = read_record(path)
     try:
-        arrays = from_npz(path / "arrays.npz")
+        arrays = from_npz(path / ARRAYS)
     except FileNotFoundError:
-        raise FileNotFoundError(f"{path}: arrays.npz is missing. The model is not complete.") from None
+        raise FileNotFoundError(f"{path}: {ARRAYS} is missing. The model is not complete.") from None
     try:
         return _restored(kind, record, arrays)
     except Exception as error:  # there is no end to what may be wrong with a file
@@ -147,7 +146,7 @@ def _restored(kind: type[M], record: dict[str, Any], arrays: dict[str, Any]) -> 
     if CHECKSUM in record and not is_as_signed(record, arrays):
         raise ValueError(
             "its checksum does not match, so it was changed after it was saved. Take a copy that was not; or, if it "
-            f"was changed on purpose, remove {CHECKSUM!r} from its model.json"
+            f"was changed on purpose, remove {CHECKSUM!r} from its {MODEL}"
         )
     check_fields(record, RECORD, optional=LATER)
     check_fields(record["sources"], {"dtype": TEXT, "names": NAME.or_none.list}, "sources.")
@@ -235,20 +234,20 @@ def _check_arrays(model: Any) -> None:
 def read_record(path: Path) -> dict[str, Any]:
     """Return ``model.json`` of a model directory."""
     try:
-        text = read_file(path / "model.json")
+        text = read_file(path / MODEL)
     except (FileNotFoundError, NotADirectoryError):
         aside = left_aside(path)
         hint = f" An interrupted overwrite left the model before it in {aside}: rename it." if aside else ""
-        raise FileNotFoundError(f"{path} is not a model: it has no model.json.{hint}") from None
+        raise FileNotFoundError(f"{path} is not a model: it has no {MODEL}.{hint}") from None
     try:
         record: dict[str, Any] = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path / 'model.json'} cannot be read: {error}.") from error
+        raise ValueError(f"{path / MODEL} cannot be read: {error}.") from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise ValueError(f"{path / 'model.json'} does not describe a model of dbmd.")
+        raise ValueError(f"{path / MODEL} does not describe a model of dbmd.")
     number = record.get("format_version")
     if not isinstance(number, int):
-        raise ValueError(f"{path / 'model.json'} does not say of which version of the format it is.")
+        raise ValueError(f"{path / MODEL} does not say of which version of the format it is.")
     if number > FORMAT_VERSION:
         raise ValueError(f"{path} was written by a newer dbmd (version {number} of the format). Update dbmd.")
     return record

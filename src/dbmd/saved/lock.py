@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
+from dbmd._utils.model_files import lock_path
 from dbmd.storage import is_running
 
 fcntl: ModuleType | None = None
@@ -34,8 +35,7 @@ class Lock:
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        target = place.resolve()  # the same by whatever link it is reached
-        self.path = target.with_name(f"{target.name}.lock")
+        self.path = lock_path(place)
         self._handle: int | None = None
 
     def __enter__(self) -> Lock:

@@ -16,11 +16,10 @@ from urllib.parse import unquote, urlsplit
 import pyspark
 from pyspark.ml.util import DefaultParamsReader, MLReader, MLWriter
 
+from dbmd._utils.model_files import SPARK_METADATA
 from dbmd.estimator import load
 from dbmd.saved import directory
 from dbmd.storage import read_file
-
-METADATA = "metadata/part-00000"  # where pyspark.ml looks for it
 
 
 class ModelWriter(MLWriter):
@@ -43,7 +42,7 @@ class ModelWriter(MLWriter):
             self.instance.model,
             local_path(path),
             overwrite=self.shouldOverwrite,
-            beside={METADATA: _metadata(self.instance)},
+            beside={SPARK_METADATA: _metadata(self.instance)},
         )
 
 
@@ -69,7 +68,7 @@ class ModelReader(MLReader):
         folder = local_path(path)
         model = self._cls(load(folder))
         try:
-            text = read_file(folder / METADATA)
+            text = read_file(folder / SPARK_METADATA)
         except FileNotFoundError:  # it was not written by this face
             return model
         try:
@@ -78,7 +77,7 @@ class ModelReader(MLReader):
             model._resetUid(metadata["uid"])
             DefaultParamsReader.getAndSetParams(model, metadata)
         except Exception as error:  # there is no end to what may be wrong with a file
-            raise ValueError(f"{folder / METADATA} cannot be read: {error}.") from error
+            raise ValueError(f"{folder / SPARK_METADATA} cannot be read: {error}.") from error
         return model
 
 
