@@ -154,9 +154,9 @@ def test_a_fit_with_other_params_leaves_the_estimator_alone(frame):
     assert two.uid == estimator.uid
 
 
-def test_verbose_prints_a_line_for_each_iteration(frame, capfd):
+def test_verbose_logs_a_line_for_each_iteration(frame, caplog):
     fitted = quick(seed=0, verbose=1).fit(frame)
-    lines = [line for line in capfd.readouterr().out.splitlines() if line.startswith("[DBMD] iteration")]
+    lines = [record for record in caplog.records if record.name == "dbmd"]
     assert len(lines) == len(fitted.history)
 
 

@@ -47,18 +47,6 @@ def test_a_grid_search_finds_the_number_of_components():
     assert search.best_estimator_.components_.shape == (3, X.shape[1])
 
 
-def test_verbose_prints_a_line_for_each_iteration(capsys, data):
-    X, source = data
-    fitted(X, source)
-    assert capsys.readouterr().out == ""
-    model = fitted(X, source, verbose=1)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == model.n_iter_
-    for record, line in zip(model.history_, lines, strict=True):
-        assert f"iteration {record.iteration}:" in line
-        assert f"{record.objective:.8g}" in line
-
-
 @pytest.mark.parametrize("alpha", [1.0, 2.0])
 @pytest.mark.parametrize("noise", ["source", "shared", 0.5])
 def test_a_warm_start_continues(noise, alpha, data):

@@ -390,13 +390,6 @@ def test_a_wrong_forget_factor_is_refused():
         streamed(batches(1), forget_factor=0.0)
 
 
-def test_verbose_prints_a_line_for_each_iteration_and_for_each_further_batch(capsys):
-    model = streamed(batches(1), verbose=1)
-    assert len(capsys.readouterr().out.splitlines()) == model.n_iter_
-    model.partial_fit(batches(2)[1][0])
-    assert f"[DBMD] batch 2: objective {model.objective_:.8g}, " in capsys.readouterr().out
-
-
 def test_a_clone_has_seen_nothing():
     stream = batches(2)
     fresh = clone(streamed(stream, forget_factor=0.3))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from dbmd._utils.logs import progress_log
 from dbmd.config import Config, Inference, NoiseKind
 from dbmd.dataset import Dataset, framework_of
 from dbmd.estimator._callbacks import CallbackSupportMixin, Task, with_callbacks
@@ -77,7 +78,8 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         In :meth:`partial_fit`, what earlier batches count for is multiplied by this, > 0 and <= 1, with each batch; 1
         forgets nothing.
     verbose : int, default=0
-        Print a line for each iteration, and for each further batch.
+        If not 0, log a line for each iteration and each further batch at the level INFO of the logger "dbmd", and print
+        it where logging is not configured.
     effective_features : float, optional
         For how many features of equal and independent noise a sample counts, with ``inference="evidence"``. By default
         it is estimated: real noise is larger along some directions, and those count.
@@ -214,11 +216,11 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         """
         given = {"X": X, "y": y, "metadata": None if source is None else {"source": source}}
         config = Config.of(self)
-        with opened(self, X, source, reset=True) as data:
+        with opened(self, X, source, reset=True) as data, progress_log(self.verbose) as log:
             task = Task(self, given, config.n_init * config.max_iter)
 
             def on_iteration(state: State) -> bool:
-                self._log_iteration(state)
+                log(_progress(state))
                 return task.iteration(partial(usable, data, state.W, state.sigma2))
 
             self.fit_data(data, on_iteration=on_iteration)
@@ -279,13 +281,11 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         if home is not None:
             raise TypeError(f"partial_fit takes batches that are here, not on {home}. Hand them over one by one.")
         is_first = not hasattr(self, "components_")
-        with opened(self, X, source, reset=is_first) as data:
+        with opened(self, X, source, reset=is_first) as data, progress_log(self.verbose) as log:
             if is_first:
-                return self.fit_data(data, on_iteration=self._log_iteration)
+                return self.fit_data(data, on_iteration=lambda state: log(_progress(state)))
             update(self, data)
-        if self.verbose:
-            seconds = self.fit_info_["seconds"]
-            print(f"[DBMD] batch {self.n_steps_}: objective {self.objective_:.8g}, {seconds:.2f} s", flush=True)
+            log(f"batch {self.n_steps_}: objective {self.objective_:.8g}, {self.fit_info_['seconds']:.2f} s")
         return self
 
     def fit_transform(self, X: Any, y: Any = None, *, source: ArrayLike | None = None) -> NDArray[Any]:
@@ -358,19 +358,15 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _log_iteration(self, state: State) -> None:
-        """Print a line about an iteration, if that is wanted."""
-        record = state.history[-1]
-        if self.verbose:
-            print(
-                f"[DBMD] iteration {record.iteration}: objective {record.objective:.8g}, "
-                f"{record.rounds} rounds, {record.seconds:.2f} s",
-                flush=True,
-            )
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         renamed = {"_memory": "_past"}  # as pickles of version 0.1 have it
         super().__setstate__({renamed.get(name, name): value for name, value in state.items()})
+
+
+def _progress(state: State) -> str:
+    """Return a line about the last iteration."""
+    last = state.history[-1]
+    return f"iteration {last.iteration}: objective {last.objective:.8g}, {last.rounds} rounds, {last.seconds:.2f} s"
 
 
 def load(path: str | Path) -> DBMD:
