@@ -435,7 +435,7 @@ def test_a_fault_of_ours_is_said_to_be_ours(folder, tmp_path, monkeypatch):
     def fail(*arguments, **options):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("dbmd.dataset.open_data", fail)
+    monkeypatch.setattr("dbmd.cli._fit_run.open_data", fail)
     result = run("fit", folder / "good.npy", "-k", "2", "-o", tmp_path / "new", code=1)
     assert result.stdout == ""
     assert "dbmd itself failed (ZeroDivisionError: a bug)" in result.stderr
@@ -446,7 +446,7 @@ def test_too_little_memory_is_said(folder, tmp_path, monkeypatch):
     def fail(*arguments, **options):
         raise MemoryError("Unable to allocate 9 GiB.")
 
-    monkeypatch.setattr("dbmd.dataset.open_data", fail)
+    monkeypatch.setattr("dbmd.cli._fit_run.open_data", fail)
     assert "Not enough memory" in refused("fit", folder / "good.npy", "-k", "2", "-o", tmp_path / "new")
 
 

@@ -44,6 +44,14 @@ def test_a_log_has_plain_lines_about_data_iterations_and_notes_and_stdout_the_su
     assert result.stdout.startswith("Did not converge in 5 iterations")
 
 
+def test_a_note_on_the_solver_names_options_that_can_be_typed(data, tmp_path):
+    slow = ("--solver", "agd", "--solver-option", "max_rounds=1", "--max-iter", "2", "--tol", "1")
+    *_, note = run(*fit(data, tmp_path, *slow)).stderr.splitlines()
+    assert note.startswith("Note: The solver 'agd' did not converge in 1 rounds")
+    assert "Raise --solver-option max_rounds=... or --solver-option tol=..., or take the solver 'exact'." in note
+    run(*fit(data, tmp_path / "again", *slow[:2], "--solver-option", "tol=0.1", "--solver-option", "max_rounds=100"))
+
+
 def test_quiet_prints_nothing_at_all(data, tmp_path):
     result = run(*fit(data, tmp_path, "--max-iter", "5", "--tol", "0", "--quiet"))
     assert result.stdout == result.stderr == ""

@@ -86,7 +86,7 @@ def test_a_file_that_cannot_be_written_is_told_once_and_tried_again(states, tmp_
         raise OSError(28, "No space left on device")
 
     told = []
-    kept = Checkpoint(tmp_path / "c", IDENTITY, SHAPE, every=0, tell=told.append)
+    kept = Checkpoint(tmp_path / "c", IDENTITY, SHAPE, every=0, warn=told.append)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         kept(states[0])

@@ -15,7 +15,7 @@ import click
 
 from dbmd._utils.text import one_line
 from dbmd.cli._options import in_options
-from dbmd.cli._talk import lines, tell
+from dbmd.cli._output import print_message, printable_lines
 from dbmd.data.address import Secrets
 from dbmd.errors import EngineError
 
@@ -73,18 +73,18 @@ class FriendlyGroup(click.Group):
             with on_stops(_stop):  # an exception, so that temporary files are removed
                 return super().invoke(ctx)
         except (Stopped, KeyboardInterrupt) as stop:  # libraries may have handlers of their own for Ctrl-C
-            tell("\nStopped.")
+            print_message("\nStopped.")
             raise click.exceptions.Exit(128 + (stop.args or (signal.SIGINT,))[0]) from stop
         except (click.exceptions.Exit, click.Abort):
             raise
         except click.ClickException as error:
-            error.message = lines(secrets.removed(error.message))  # type: ignore[misc]  # it keeps its usage
+            error.message = printable_lines(secrets.removed(error.message))  # type: ignore[misc]  # it keeps its usage
             raise
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # who reads the output has seen enough: click ends quietly
             if ctx.find_root().meta.get("dbmd.debug"):
-                tell(secrets.removed(traceback.format_exc()).rstrip())
+                print_message(secrets.removed(traceback.format_exc()).rstrip())
                 raise click.exceptions.Exit(1) from error
             said = one_line(secrets.removed(sentence(error)))
             if isinstance(error, EXPECTED) or NO_THREAD.search(str(error)):

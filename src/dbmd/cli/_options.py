@@ -32,13 +32,18 @@ def in_options(message: str) -> str:
     """Return a message about parameters of DBMD in the words of the command line."""
     parameter = r"The '(\w+)' (?:parameter of DBMD|array)"
     of_the_solver = r"""The "solver_options\['(\w+)'\]" parameter of DBMD"""
+    two_of_the_solver = r"\b(\w+) or (\w+) in solver_options\b"
     name = r"\b(n_components|random_state|n_nodes|solver_options|max_iter|n_init|tol)\b"
 
     def translated(found: re.Match[str]) -> str:
-        return f"--solver-option {found[2]}" if found[2] else option_name(found[1] or found[3])
+        if found[2]:
+            return f"--solver-option {found[2]}"
+        if found[3]:
+            return f"--solver-option {found[3]}=... or --solver-option {found[4]}=..."
+        return option_name(found[1] or found[5])
 
     # In one pass: what was translated must not be translated again.
-    return re.sub(f"{parameter}|{of_the_solver}|{name}", translated, message)
+    return re.sub(f"{parameter}|{of_the_solver}|{two_of_the_solver}|{name}", translated, message)
 
 
 class LocalPath(click.Path):
@@ -129,7 +134,7 @@ class NumberOrName(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"{value!r} is neither a number nor one of {', '.join(self.names)}.", param, ctx)
 
 
-def how_to_read(command: F) -> F:
+def reading_options(command: F) -> F:
     """Add the options that say how files are read."""
     for option in reversed(
         (
@@ -149,7 +154,7 @@ def how_to_read(command: F) -> F:
     return command
 
 
-def how_to_talk(command: F) -> F:
+def printing_options(command: F) -> F:
     """Add the options that say what is printed."""
     for option in reversed(
         (

@@ -9,7 +9,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-from dbmd.cli._talk import lines, tell
+from dbmd.cli._output import print_message, printable_lines
 from dbmd.model.result import State
 
 SECONDS_BETWEEN_LINES = 2.0
@@ -26,7 +26,7 @@ class Progress:
     max_iter : int
         The largest number of iterations.
     tol : float
-        The change at which a fit ends, if it is known: what the time left is guessed by.
+        The change at which a fit ends, if it is known: the time left is estimated from it.
     """
 
     def __init__(self, *, quiet: bool, max_iter: int, tol: float = 0.0) -> None:
@@ -35,8 +35,8 @@ class Progress:
         self.last: State | None = None
         self.rows = self.rows_of_a_pass = 0
         self.lock = threading.Lock()
-        self.told: State | None = None
-        self.told_at = -math.inf
+        self.last_printed: State | None = None
+        self.shown_at = -math.inf
         self.numbers = ""
         self.bar: Any = None
 
@@ -60,7 +60,7 @@ class Progress:
     ) -> None:
         if self.bar is not None:
             self.bar.close()
-        elif self.last is not None and self.last is not self.told:
+        elif self.last is not None and self.last is not self.last_printed:
             self._line(self.last)
 
     def read(self, rows: int) -> None:
@@ -69,12 +69,12 @@ class Progress:
             return
         with self.lock:
             self.rows += rows
-            if time.monotonic() - self.told_at < SECONDS_BETWEEN_FRAMES:
+            if time.monotonic() - self.shown_at < SECONDS_BETWEEN_FRAMES:
                 return
-            self.told_at = time.monotonic()
+            self.shown_at = time.monotonic()
             part = self.rows / self.rows_of_a_pass % 1 if self.rows_of_a_pass else None
-            told = f"{self.rows:,} rows" if part is None else f"{self.numbers}{part:.0%} of a pass"
-            self.bar.set_postfix_str(told)
+            text = f"{self.rows:,} rows" if part is None else f"{self.numbers}{part:.0%} of a pass"
+            self.bar.set_postfix_str(text)
 
     def begin(self, rows_of_a_pass: int, tol: float | None = None) -> None:
         """Show that the data are known, and the fit begins."""
@@ -84,19 +84,19 @@ class Progress:
             self.bar.set_description_str("start", refresh=False)
             self.bar.set_postfix_str("")
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Print a line above the bar."""
         if self.bar is not None:
-            self.bar.write(lines(text), file=sys.stderr)
+            self.bar.write(printable_lines(text), file=sys.stderr)
         elif not self.quiet:
-            tell(text)
+            print_message(text)
 
     def warn(self, text: str) -> None:
-        """Print a line that matters to who wants to see no other, too."""
+        """Print a line also for those who asked for nothing but errors."""
         if self.quiet:
-            tell(f"Warning: {text}")
+            print_message(f"Warning: {text}")
         else:
-            self.say(f"Warning: {text}")
+            self.print_line(f"Warning: {text}")
 
     def __call__(self, state: State) -> None:
         """Show a state."""
@@ -110,7 +110,7 @@ class Progress:
             self.changes.append(change)
         if self.bar is not None:
             self._move(state)
-        elif time.monotonic() - self.told_at >= SECONDS_BETWEEN_LINES:
+        elif time.monotonic() - self.shown_at >= SECONDS_BETWEEN_LINES:
             self._line(state)
 
     def _move(self, state: State) -> None:
@@ -118,16 +118,16 @@ class Progress:
         self.bar.n = len(state.history)
         self.bar.total = self.max_iter if left is None else max(self.bar.n + left, 1)
         self.bar.set_description_str(f"fit {state.attempt + 1}" if state.attempt else "fit", refresh=False)
-        told = self._numbers(state, left)
-        self.rows, self.numbers = 0, f"{told}, "
-        self.bar.set_postfix_str(told, refresh=False)
+        text = self._numbers(state, left)
+        self.rows, self.numbers = 0, f"{text}, "
+        self.bar.set_postfix_str(text, refresh=False)
         self.bar.refresh()
 
     def _line(self, state: State) -> None:
         start = f"start {state.attempt + 1}, " if state.attempt else ""
-        told = self._numbers(state, self._left(state))
-        tell(f"{start}iteration {len(state.history)}, {told}")
-        self.told, self.told_at = state, time.monotonic()
+        text = self._numbers(state, self._left(state))
+        print_message(f"{start}iteration {len(state.history)}, {text}")
+        self.last_printed, self.shown_at = state, time.monotonic()
 
     def _left(self, state: State) -> int | None:
         return iterations_left(self.changes, self.tol, self.max_iter - len(state.history))

@@ -11,7 +11,7 @@ import numpy as np
 
 from dbmd._utils.text import printable, quoted
 from dbmd.cli._options import LocalPath
-from dbmd.cli._talk import say
+from dbmd.cli._output import print_result
 
 NOISE_PUT_IN = {"lab A": 1.0, "lab B": 8.0, "lab C": 30.0}  # standard deviations; pixels go from 0 to 16
 SEED, STARTS = 0, 4
@@ -79,8 +79,8 @@ def demo(output: Path, open_it: bool) -> None:
     model.save(output / "model", overwrite=True)
     page = write(model, output / "report.html", image_shape=IMAGE, title="Handwritten digits from three sources")
     _draw(output / "demo.png", model, data, X, source, found, accuracy)
-    say(f"\nLook at the report: {printable(page)}")
-    say(f"The same from the data in a file: {command}")
+    print_result(f"\nLook at the report: {printable(page)}")
+    print_result(f"The same from the data in a file: {command}")
     if open_it:
         click.launch(page.resolve().as_uri())
 

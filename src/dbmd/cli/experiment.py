@@ -13,8 +13,8 @@ import click
 from dbmd._utils.text import printable
 from dbmd.cli._errors import FriendlyGroup
 from dbmd.cli._options import LocalPath
+from dbmd.cli._output import print_message, print_result
 from dbmd.cli._progress import SECONDS_BETWEEN_LINES, duration
-from dbmd.cli._talk import say, tell
 from dbmd.experiments import NAMES, SCALES
 
 
@@ -80,13 +80,13 @@ def run_them(names: tuple[str, ...], scale: str, output: Path, fresh: bool, open
     for name in chosen:
         with Tasks(name, quiet=quiet) as progress:
             ledger = run(name, output, scale=scale, fresh=fresh, on_task=progress)
-        told = Experiment.load(name)
-        click.echo(f"{name}: {told.about['title']}")
-        for claim in claims(told, ledger):
+        loaded = Experiment.load(name)
+        click.echo(f"{name}: {loaded.about['title']}")
+        for claim in claims(loaded, ledger):
             click.echo(f"  {'holds' if claim.holds else 'DOES NOT HOLD'}: {claim.text}")
-        say(f"  Records, figures and table are in {printable(output / scale / name)}.")
+        print_result(f"  Records, figures and table are in {printable(output / scale / name)}.")
     page = write(output, scale)
-    say(f"\nLook at the page: {printable(page)}")
+    print_result(f"\nLook at the page: {printable(page)}")
     if open_it:
         click.launch(page.resolve().as_uri())
 
@@ -109,7 +109,7 @@ class Tasks:
     def __init__(self, name: str, *, quiet: bool) -> None:
         self.name, self.quiet = name, quiet
         self.began = time.monotonic()
-        self.told_at = self.began
+        self.printed_at = self.began
         self.done_before: int | None = None
         self.bar: Any = None
 
@@ -131,16 +131,16 @@ class Tasks:
         if self.done_before is None:
             self.done_before = done
             if 0 < done < total and not self.quiet:
-                tell(f"{self.name}: {done} of {total} tasks were done before.")
+                print_message(f"{self.name}: {done} of {total} tasks were done before.")
         what = ", ".join(f"{name} {value}" for name, value in task.items())
         if self.bar is not None:
             self.bar.total = total
             self.bar.initial = self.done_before
             self.bar.n = done
             self.bar.set_postfix_str(what)
-        elif not self.quiet and task and time.monotonic() - self.told_at >= SECONDS_BETWEEN_LINES:
-            self.told_at = time.monotonic()
-            tell(f"{self.name}: {done} of {total} tasks{self._left(done, total)}, now {what}")
+        elif not self.quiet and task and time.monotonic() - self.printed_at >= SECONDS_BETWEEN_LINES:
+            self.printed_at = time.monotonic()
+            print_message(f"{self.name}: {done} of {total} tasks{self._left(done, total)}, now {what}")
 
     def _left(self, done: int, total: int) -> str:
         """Guess the time left from the tasks so far; they differ, so it is a guess."""

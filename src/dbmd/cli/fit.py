@@ -1,47 +1,31 @@
-"""``dbmd fit``: from files to a model and a page to look at."""
+"""``dbmd fit``: from files to a model and a page to look at. The steps of a run are in _fit_run.py."""
 
 from __future__ import annotations
 
-import errno
-import os
-import signal
-import sys
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from dbmd._utils.model_files import MODEL, OWNED, REPORT, checkpoint_path
-from dbmd._utils.text import printable, quoted
-from dbmd.cli._errors import STOPS, on_stops, sentence
 from dbmd.cli._options import (
     LocalPath,
     Names,
     NumberOrName,
     Seconds,
     Shape,
-    how_to_read,
-    how_to_talk,
-    in_options,
-    option_name,
+    printing_options,
+    reading_options,
 )
-from dbmd.cli._progress import Progress
-from dbmd.cli._summary import in_words, summary
-from dbmd.cli._talk import say, say_json, tell
 from dbmd.config import INFERENCES, NOISES, Config
 from dbmd.data.address import is_address, shown
 from dbmd.errors import first_line
 from dbmd.registry import names
-from dbmd.saved.lock import Lock
-from dbmd.storage import check_can_write, open_file, remove_leftovers
+from dbmd.storage import open_file
 
 DEFAULT = Config()
-# What may differ between a run and the one that resumes it: nothing that moves the result.
-FREE = ("engine", "forget_factor", "n_nodes", "verbose", "warm_start")
+# Options that say how data are read; all others are parameters of DBMD.
+READING = ("source", "label", "columns", "drop", "encode", "dtype", "memory", "header", "delimiter")
 
 
 @click.command()
@@ -96,7 +80,7 @@ FREE = ("engine", "forget_factor", "n_nodes", "verbose", "warm_start")
 @click.option("--solver-option", multiple=True, metavar="NAME=VALUE", help="rho, gamma, max_rounds, tol of the solver.")
 @click.option("--engine", type=click.Choice(names("engines")), default=DEFAULT.engine, show_default=True)
 @click.option("--nodes", "n_nodes", type=int, help="Number of nodes.  [default: one a file, at least one a thread]")
-@how_to_read
+@reading_options
 @click.option("--overwrite", is_flag=True, help="Replace a model that is there; forget a checkpoint that is there.")
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint of a run that was stopped or killed.")
 @click.option(
@@ -110,7 +94,7 @@ FREE = ("engine", "forget_factor", "n_nodes", "verbose", "warm_start")
 )
 @click.option("--report/--no-report", "wants_report", default=True, help="Write report.html into the model.")
 @click.option("--image-shape", type=Shape(), help="Show components as images in the report: 28x28.")
-@how_to_talk
+@printing_options
 def fit(
     data: tuple[str, ...],
     output: Path,
@@ -136,112 +120,31 @@ def fit(
     Files larger than memory are read piece by piece. The model directory gets report.html, a page to look at; `dbmd
     transform` gives the memberships of every row.
     """
-    from dbmd.dataset import open_data
-    from dbmd.estimator import DBMD, load
-    from dbmd.report.basis import check_image_shape
-    from dbmd.report.page import write
+    from dbmd.cli._fit_run import FitRun  # here, so that help and errors in options do not wait for it
 
-    reading = ("source", "label", "columns", "drop", "encode", "dtype", "memory", "header", "delimiter")
-    read = {name: options.pop(name) for name in reading}
+    read = {name: options.pop(name) for name in READING}
     params = _parameters(**options)
-    Config(**params)  # wrong values are told at once, not after the data were read
-    model = DBMD(**params)
+    Config(**params)  # a wrong value is reported now, not after the data were read
     if not output.name:
         raise click.BadParameter("name a directory for the model to be made.", param_hint="-o")
-    checkpoint_file = checkpoint_path(output)
-    page = output / REPORT
-    lock = Lock(output)
-    if resume and not checkpoint_file.exists() and (output / MODEL).exists():
-        finished = load(output)
-        _check_same(output, finished, params, open_data(data, **read))
-        _say(f"{printable(output)} is finished: there is nothing to resume.", quiet)
-        with suppress(OSError), lock:  # unless someone is at work there, or nothing can be written
-            _sweep(output, checkpoint_file)
-        if wants_report and not page.exists():
-            write(finished, page, image_shape=image_shape)
-        if as_json:
-            _print_json(finished, output, page if page.exists() else None)
-        return
-
-    output.parent.mkdir(parents=True, exist_ok=True)  # for the checkpoint too; what cannot be is told at once
-    if not os.access(output.parent, os.W_OK):
-        raise PermissionError(f"{output.parent}: there is no permission to write here.")
-    with lock:
-        check_can_write(output, overwrite=overwrite or resume, owned=OWNED)
-        if checkpoint_file.exists() and not (resume or overwrite):
-            raise FileExistsError(
-                f"{checkpoint_file} is there: the checkpoint of an earlier run. Go on with --resume, or start anew "
-                "with --overwrite."
-            )
-        _sweep(output, checkpoint_file)
-        with _saves_when_stopped(lock) as saves:
-            with (
-                Progress(quiet=quiet, max_iter=params["max_iter"]) as progress,
-                warnings.catch_warnings(record=True) as caught,
-                ExitStack() as stack,
-            ):
-                warnings.simplefilter("always")
-                for meant_for_developers in (DeprecationWarning, PendingDeprecationWarning, ResourceWarning):
-                    warnings.simplefilter("ignore", meant_for_developers)
-                dataset = stack.enter_context(open_data(data, **read, on_rows=progress.read, engine=params["engine"]))
-                if wants_report:
-                    check_image_shape(image_shape, dataset.shape[1])
-                progress.say(_about(dataset))
-                checkpoint = _checkpoint(checkpoint_file, params, dataset, every, progress.warn)
-                state = None
-                if resume and checkpoint_file.exists():
-                    state = checkpoint.read()
-                    progress.say(f"Going on after iteration {len(state.history)}.")
-                saves.append(checkpoint)
-                progress.begin(dataset.shape[0], params["tol"])
-
-                def on_iteration(now: Any) -> None:
-                    checkpoint(now)  # first: what was shown can be saved
-                    progress(now)
-
-                model.fit_data(dataset, resume=state, on_iteration=on_iteration)
-            for text in dict.fromkeys(str(warning.message) for warning in caught):
-                _say(f"Note: {in_options(text)}", quiet)
-
-            model.fit_info_["command"] = " ".join(["dbmd", *(quoted(shown(argument)) for argument in sys.argv[1:])])
-            try:
-                model.save(output, overwrite=overwrite or resume)
-            except OSError as error:
-                raise OSError(f"The model cannot be saved: {sentence(error)} {_written(checkpoint)}") from error
-        with _beyond(f"The model is saved in {output}, but not its report (dbmd report {quoted(str(output))})"):
-            checkpoint.remove()
-            if wants_report:
-                write(model, page, image_shape=image_shape)
-    with _beyond(f"The model is saved in {output}, but what was found cannot be printed"):
-        if as_json:
-            _print_json(model, output, page if wants_report else None)
-        elif not quiet:
-            say(in_words(_found(model, output, page if wants_report else None)))
-
-
-def _sweep(output: Path, checkpoint: Path) -> None:
-    """Remove what a fit that was killed while it wrote left beside what it wrote."""
-    for path in (output.resolve(), checkpoint, output / REPORT):
-        remove_leftovers(path)
-
-
-@contextmanager
-def _beyond(what: str) -> Iterator[None]:
-    """Say what was saved, and what not, if something cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno == errno.EPIPE:
-            raise
-        raise OSError(f"{what}: {sentence(error)}") from error
-
-
-def _found(model: Any, output: Path, page: Path | None) -> dict[str, Any]:
-    return summary(model) | {"model": str(output), "report": None if page is None else str(page)}
-
-
-def _print_json(model: Any, output: Path, page: Path | None) -> None:
-    say_json(_found(model, output, page))
+    run = FitRun(
+        data=data,
+        read=read,
+        params=params,
+        output=output,
+        overwrite=overwrite,
+        resume=resume,
+        checkpoint_seconds=every,
+        wants_report=wants_report,
+        image_shape=image_shape,
+        quiet=quiet,
+        as_json=as_json,
+    )
+    if resume and run.is_finished():
+        run.keep_finished_model()
+    else:
+        run.prepare_folder()
+        run.print_summary(run.fit_and_save())
 
 
 def _parameters(*, seed: int, solver_option: tuple[str, ...], init: str, **options: Any) -> dict[str, Any]:
@@ -272,84 +175,3 @@ def _start(path: str) -> Any:
     if start.dtype.kind not in "biuf":
         raise ValueError(f"{path}: the components to start from must be real numbers. Got an array of {start.dtype}.")
     return start
-
-
-def _about(dataset: Any) -> str:
-    n, m = dataset.shape
-    sources = f", {dataset.n_sources} sources" if dataset.n_sources > 1 else ""
-    return f"{n:,} samples of {m:,} features{sources}; {dataset.description}, {dataset.dtype}."
-
-
-def _check_same(path: Path, finished: Any, params: dict[str, Any], dataset: Any) -> None:
-    """Raise a ValueError if a finished model is not the one that these data and parameters give."""
-    told = "was made with other data"
-    same = (finished.fit_info_.get("data") or {}).get("fingerprint") == dataset.about["fingerprint"]
-    was = finished.get_params()
-    for name, value in type(finished)(**params).get_params().items():
-        if name not in FREE and not np.array_equal(was[name], value):
-            told, same = f"was made with another {option_name(name)}", False
-            break
-    if not same:
-        raise ValueError(f"{path} is finished, and {told}. Choose another name, or start anew with --overwrite.")
-
-
-def _checkpoint(path: Path, params: dict[str, Any], dataset: Any, every: float, tell: Callable[[str], object]) -> Any:
-    from dbmd.algorithm import FRESH
-    from dbmd.estimator import DBMD
-    from dbmd.saved.checkpoint import Checkpoint
-
-    identity = {option_name(name): value for name, value in DBMD(**params).get_params().items() if name not in FREE}
-    # The type first: the fingerprint depends on it.
-    identity |= {"--dtype": dataset.dtype.name}
-    identity["data"] = [dataset.about["fingerprint"], *dataset.shape, dataset.feature_names]
-    keeps = dataset.keeps_rows(params["n_components"])
-    # float32 has room for a difference between sweeps that start from the last memberships and those that do not.
-    identity["--memory"] = "enough for the memberships" if keeps else "not enough for the memberships"
-    period = FRESH if keeps else 1
-    shape = dataset.shape[1], params["n_components"], dataset.n_sources
-    return Checkpoint(path, identity, shape, every, period, tell)
-
-
-def _written(checkpoint: Any) -> str:
-    """Write a checkpoint that has a state; return where the fit can go on, in a sentence."""
-    path, failed = checkpoint.path, ""
-    try:
-        checkpoint.write()
-    except OSError as error:
-        failed = f"The state cannot be saved: {sentence(error)} "
-    if checkpoint.written is None:
-        return failed + "Nothing was saved before."
-    done = len(checkpoint.written.history)
-    return f"{failed}The state after iteration {done} is in {path}: go on with --resume."
-
-
-@contextmanager
-def _saves_when_stopped(lock: Lock) -> Iterator[list[Any]]:
-    """When asked to end, write the checkpoint that was put into the list, if any, and end at once."""
-    saves: list[Any] = []
-
-    def stop(number: int, frame: Any) -> None:
-        for each in STOPS:
-            signal.signal(each, signal.SIG_IGN)  # do not let a second one spoil the saving
-        said = (
-            f"Stopped. {_written(saves[0])}"
-            if saves and saves[0].state
-            else "Stopped before there was anything to save."
-        )
-        with suppress(OSError):
-            lock.release()
-        with suppress(OSError):  # the terminal may be gone
-            os.write(2, f"\n{printable(said)}\n".encode())
-        # Threads may be deep in a pass over the data, which would have to end first.
-        os._exit(128 + number)
-
-    with on_stops(stop):
-        try:
-            yield saves
-        except KeyboardInterrupt:  # Spark has put a handler of its own in the place of ours
-            stop(signal.SIGINT, None)
-
-
-def _say(text: str, quiet: bool) -> None:
-    if not quiet:
-        tell(text)

@@ -43,9 +43,9 @@ def info(as_json: bool) -> None:
         click.echo(f"{kind:8} {', '.join(value) if isinstance(value, list) else value}")
     for extra, packages in PACKAGES.items():
         for package in packages:
-            told = found["packages"][package]
+            installed = found["packages"][package]
             hint = f"not installed: pip install 'dbmd[{extra}]'" if extra else "not installed"
-            click.echo(f"  {package} {told or hint}")
+            click.echo(f"  {package} {installed or hint}")
 
 
 def _found() -> dict[str, Any]:

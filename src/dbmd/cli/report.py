@@ -9,7 +9,7 @@ import click
 from dbmd._utils.model_files import REPORT
 from dbmd._utils.text import printable
 from dbmd.cli._options import LocalPath, Shape
-from dbmd.cli._talk import say
+from dbmd.cli._output import print_result
 
 
 @click.command()
@@ -40,6 +40,6 @@ def report(
     from dbmd.report.page import write
 
     path = write(load(model), output or model / REPORT, image_shape=image_shape, title=title)
-    say(f"The report is in {printable(path)}.")
+    print_result(f"The report is in {printable(path)}.")
     if open_it:
         click.launch(path.resolve().as_uri())

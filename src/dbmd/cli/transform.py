@@ -12,9 +12,9 @@ import click
 import numpy as np
 
 from dbmd._utils.text import printable
-from dbmd.cli._options import LocalPath, Names, how_to_read, how_to_talk
+from dbmd.cli._options import LocalPath, Names, printing_options, reading_options
+from dbmd.cli._output import print_json, print_result
 from dbmd.cli._progress import duration
-from dbmd.cli._talk import say, say_json
 from dbmd.data.address import shown
 from dbmd.errors import DataError
 from dbmd.storage import remove_leftovers, temporary_name
@@ -30,9 +30,9 @@ FORMATS = (".parquet", ".csv", ".npy")
 @click.option("--columns", type=Names(), help="Columns to take, with commas between them.  [default: as in the fit]")
 @click.option("--drop", multiple=True, help="Column to leave out. May be given several times.")
 @click.option("--keep", multiple=True, help="Column to copy into the output, an id say. May be given several times.")
-@how_to_read
+@reading_options
 @click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
-@how_to_talk
+@printing_options
 def transform(
     model: Path,
     data: tuple[str, ...],
@@ -103,10 +103,9 @@ def transform(
     _write(output, _shown(pieces, dataset.shape[0], quiet), fitted, dataset.shape[0])
     seconds = time.perf_counter() - clock
     if as_json:
-        told = {"output": str(output), "n_samples": dataset.shape[0], "seconds": round(seconds, 3)}
-        say_json(told)
+        print_json({"output": str(output), "n_samples": dataset.shape[0], "seconds": round(seconds, 3)})
     elif not quiet:
-        say(f"{dataset.shape[0]:,} rows in {duration(seconds)}: {printable(output)}.")
+        print_result(f"{dataset.shape[0]:,} rows in {duration(seconds)}: {printable(output)}.")
 
 
 def _as_in_the_fit(fitted: Any, paths: tuple[str, ...], *, needs_source: bool, **hints: Any) -> dict[str, Any]:

@@ -49,8 +49,8 @@ class Checkpoint:
     period : int
         Only states after a multiple of so many iterations can be resumed exactly
         (:data:`dbmd.algorithm.FRESH`, or 1 if no memberships are kept).
-    tell : callable
-        Told, once, that the file cannot be written: the fit goes on all the same.
+    warn : callable
+        Called once with a sentence if the file cannot be written; the fit goes on all the same.
     """
 
     path: Path
@@ -58,10 +58,10 @@ class Checkpoint:
     shape: tuple[int, int, int]
     every: float = 60.0
     period: int = 1
-    tell: Callable[[str], object] = warnings.warn
+    warn: Callable[[str], object] = warnings.warn
 
     def __post_init__(self) -> None:
-        self._told = False
+        self._has_warned = False
         self.state: State | None = None
         self.written: State | None = None
         self._clock = time.monotonic()
@@ -75,10 +75,10 @@ class Checkpoint:
         try:
             self.write()
         except OSError as error:  # no space, say: there may be some the next time
-            if not self._told:
+            if not self._has_warned:
                 said = f"{self.path}: the checkpoint cannot be written ({error.strerror or error})."
-                self.tell(f"{said} The fit goes on, and will try again.")
-            self._told = True
+                self.warn(f"{said} The fit goes on, and will try again.")
+            self._has_warned = True
 
     def write(self) -> bool:
         """Write the last state that can be resumed. Return whether there is one."""
