@@ -37,7 +37,7 @@ def assert_free(place):
 def leave(place, **changes):
     """Write the file of somebody else."""
     path = place.with_name("model.lock")
-    path.write_text(json.dumps(lock._myself() | {"process": NO_PROCESS, "started": "1"} | changes))
+    path.write_text(json.dumps(lock._this_process() | {"process": NO_PROCESS, "started": "1"} | changes))
     return path
 
 

@@ -1,4 +1,4 @@
-"""The state of a fit in one small file, so that it can go on where it was stopped or killed."""
+"""The state of a fit in one small file, so that a fit that was stopped or killed can be resumed."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ STATE = {
 
 @dataclass
 class Checkpoint:
-    """Keeps the last state that a fit can be resumed from exactly, and writes it now and then.
+    """Keeps the last state that a fit can be resumed from exactly, and writes it at intervals.
 
     Parameters
     ----------
     path : Path
         The file.
     identity : dict
-        What makes the fit: parameters and fingerprint of the data. One that differs cannot be resumed.
+        What the result depends on: parameters and fingerprint of the data. A fit with another cannot be resumed.
     shape : tuple of int
-        Numbers of features, components and sources: the sizes that the arrays of a state must have.
+        Numbers of features, components and sources, which fix the shapes of the arrays of a state.
     every : float
         Seconds between writes; 0: after each iteration.
     period : int
-        Only states after a multiple of so many iterations can be resumed exactly
+        Only states after a multiple of this number of iterations can be resumed exactly
         (:data:`dbmd.algorithm.FRESH`, or 1 if no memberships are kept).
     warn : callable
         Called once with a sentence if the file cannot be written; the fit goes on all the same.
@@ -67,17 +67,17 @@ class Checkpoint:
         self._clock = time.monotonic()
 
     def __call__(self, state: State) -> None:
-        """Note a state; write it if it is time."""
+        """Keep a state, and write it if it is time."""
         if len(state.history) % self.period == 0 or state.converged:
             self.state = state
         if time.monotonic() - self._clock < self.every:
             return
         try:
             self.write()
-        except OSError as error:  # no space, say: there may be some the next time
+        except OSError as error:  # no space left, for example: there may be some the next time
             if not self._has_warned:
-                said = f"{self.path}: the checkpoint cannot be written ({error.strerror or error})."
-                self.warn(f"{said} The fit goes on, and will try again.")
+                reason = f"{self.path}: the checkpoint cannot be written ({error.strerror or error})."
+                self.warn(f"{reason} The fit goes on, and will try again.")
             self._has_warned = True
 
     def write(self) -> bool:
@@ -110,7 +110,7 @@ class Checkpoint:
                 )
         try:
             state = _from_arrays(record, arrays, self.shape)
-        except Exception as error:  # there is no end to what may be wrong with a file
+        except Exception as error:  # a damaged file may raise anything
             reason = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
             raise ValueError(f"{self.path} cannot be resumed: {reason}. Start anew with --overwrite.") from error
         self.state = self.written = state
@@ -123,7 +123,7 @@ def _to_arrays(state: State, identity: Mapping[str, Any]) -> dict[str, Any]:
     arrays: dict[str, Any] = {}
     for name, s in states.items():
         arrays |= {f"{name}_W": s.W, f"{name}_sigma2": s.sigma2, f"{name}_origin": s.origin}
-    # Of the path only that of the attempt that goes on: the best one is at its end.
+    # Only the path of the attempt that is running: the best attempt before it has ended.
     path = {f.name: getattr(state.path, f.name) for f in fields(state.path)}
     arrays |= {f"path_{name}": np.array(value) for name, value in path.items() if value is not None}
     return arrays | {"record": np.array(to_json(signed(record, arrays)).decode())}
@@ -142,12 +142,12 @@ def _record(state: State) -> dict[str, Any]:
 
 
 def _record_of(arrays: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return the record that is among the arrays of a checkpoint, and take it out."""
+    """Remove the record from the arrays of a checkpoint, and return it."""
     try:
         record: dict[str, Any] = json.loads(str(arrays.pop("record")))
         is_ours = record["format"] == FORMAT and isinstance(record["identity"], dict)
         is_whole = is_ours and is_as_signed(record, arrays)
-    except Exception:  # there is no end to what may be wrong with a file
+    except Exception:  # a damaged file may raise anything
         is_ours = False
     if not is_ours:
         raise ValueError(f"{path} is not a checkpoint of this version of dbmd. Start anew with --overwrite.")
@@ -204,7 +204,7 @@ def _evidence(record: dict[str, Any] | None, name: str, n_sources: int) -> Evide
 
 def _path(arrays: Mapping[str, Any], shape: tuple[int, int, int]) -> Descent:
     known = {f.name: arrays.get(f"path_{f.name}", f.default) for f in fields(Descent)}
-    for name in ("residual", "distance", "least"):  # which may be infinite: not known
+    for name in ("residual", "distance", "least"):  # infinity stands for unknown
         check_array(f"path_{name}", np.minimum(known[name], 1.0), (), least=0.0)
     check_array("path_stuck", known["stuck"], (), "i", least=0.0)
     for name in ("point", "move", "ahead"):

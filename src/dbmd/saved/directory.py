@@ -1,4 +1,4 @@
-"""A model as a directory: ``model.json``, to be read by people too, and ``arrays.npz``. No pickle."""
+"""A model as a directory: ``model.json``, which people can read, and ``arrays.npz``. No pickle."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from dbmd.storage import (
 FORMAT, FORMAT_VERSION = "dbmd-model", 1
 M = TypeVar("M")
 
-# What model.json holds. What is for people only, and what else a later release may add, is not looked at.
+# The entries of model.json that are read back. Others are for people, or from a later release.
 RECORD = {
     "params": OBJECT,
     "n_features": COUNT,
@@ -60,7 +60,7 @@ RECORD = {
     "n_samples_seen": COUNT,
     "n_steps": COUNT,
 }
-LATER = ("n_samples_seen", "n_steps")  # what there was not from the beginning
+OPTIONAL = ("n_samples_seen", "n_steps")  # the first release did not write them
 FIT = {
     "n_samples": COUNT,
     "seconds": NOT_NEGATIVE,
@@ -75,7 +75,7 @@ FIT = {
     "created": TEXT,
     "command": TEXT,
 }
-# What Config does not look at. True and 1 are the same to Python.
+# Parameters that Config does not check. True and 1 are the same to Python.
 SEED = Kind("a whole number >= 0", lambda value: isinstance(value, int) and value >= 0)
 SWITCH = Kind("true, false or a number", lambda value: isinstance(value, bool | int | float))
 DATA = {
@@ -92,7 +92,19 @@ DATA = {
 def save(
     model: Any, path: str | Path, *, overwrite: bool = False, beside: Mapping[str, bytes] = MappingProxyType({})
 ) -> Path:
-    """Write a fitted model; see :meth:`dbmd.DBMD.save`. Further files, by their names, come into the same directory."""
+    """Write a fitted model to a directory, and return its path; see :meth:`dbmd.DBMD.save`.
+
+    Parameters
+    ----------
+    model : DBMD
+        Fitted.
+    path : str or Path
+        The directory.
+    overwrite : bool
+        Whether a model that is there may be replaced.
+    beside : mapping of str to bytes
+        Further files of the same directory.
+    """
     path = Path(path)
     params, arrays = params_of(model)
     arrays |= {"components": model.components_, "noise_variance": model.noise_variance_}
@@ -101,7 +113,7 @@ def save(
         arrays["sources"] = model.sources_
     info = model.fit_info_
     if info.get("data") is None and hasattr(model, "labels_"):
-        arrays["labels"] = model.labels_  # of arrays, not of files, which may have any number of rows
+        arrays["labels"] = model.labels_  # not those of files, which may have any number of rows
     info.setdefault("versions", versions())
     info.setdefault("created", datetime.now(UTC).isoformat(timespec="seconds"))
     names = getattr(model, "feature_names_in_", None)
@@ -127,7 +139,7 @@ def save(
 
 
 def restore(kind: type[M], path: str | Path) -> M:
-    """Read a fitted model of a class; see :func:`dbmd.load`."""
+    """Return the model in a directory, as an estimator of a class; see :func:`dbmd.load`."""
     path = Path(path)
     record = read_record(path)
     try:
@@ -136,19 +148,19 @@ def restore(kind: type[M], path: str | Path) -> M:
         raise FileNotFoundError(f"{path}: {ARRAYS} is missing. The model is not complete.") from None
     try:
         return _restored(kind, record, arrays)
-    except Exception as error:  # there is no end to what may be wrong with a file
+    except Exception as error:  # a damaged file may raise anything
         reason = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
         raise ValueError(f"{path} is not a sound model: {reason}.") from error
 
 
 def _restored(kind: type[M], record: dict[str, Any], arrays: dict[str, Any]) -> M:
-    # Models of before there were checksums have none.
+    # The first release wrote no checksums.
     if CHECKSUM in record and not is_as_signed(record, arrays):
         raise ValueError(
             "its checksum does not match, so it was changed after it was saved. Take a copy that was not; or, if it "
             f"was changed on purpose, remove {CHECKSUM!r} from its {MODEL}"
         )
-    check_fields(record, RECORD, optional=LATER)
+    check_fields(record, RECORD, optional=OPTIONAL)
     check_fields(record["sources"], {"dtype": TEXT, "names": NAME.or_none.list}, "sources.")
     check_fields(record["fit"], FIT, "fit.", optional=FIT.keys() - {"n_samples", "seconds", "converged", "explained"})
     if record["fit"].get("data") is not None:
@@ -163,7 +175,7 @@ def _restored(kind: type[M], record: dict[str, Any], arrays: dict[str, Any]) -> 
     model.n_features_in_ = record["n_features"]
     model.components_ = arrays["components"]
     model.noise_variance_ = arrays["noise_variance"]
-    # Labels that are objects (text of pandas, say) cannot be in an array without pickle.
+    # Labels of the type object, such as text of pandas, cannot be saved in an array without pickle.
     if "sources" not in arrays and sources["dtype"] != "object":
         raise KeyError("sources")
     model.sources_ = arrays["sources"] if "sources" in arrays else np.array(sources["names"], dtype=object)
@@ -176,7 +188,7 @@ def _restored(kind: type[M], record: dict[str, Any], arrays: dict[str, Any]) -> 
     model.history_ = [Iteration(**entry) for entry in record["history"]]
     model.n_iter_ = len(model.history_)
     model.fit_info_ = dict(record["fit"])
-    # A model that was written before there were batches came from one.
+    # The first release had no partial_fit.
     model.n_samples_seen_ = record.get("n_samples_seen", model.fit_info_["n_samples"])
     model.n_steps_ = record.get("n_steps", 1)
     if names is not None:
@@ -190,8 +202,8 @@ def _restored(kind: type[M], record: dict[str, Any], arrays: dict[str, Any]) -> 
 
 def _params(record: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of a model, checked."""
-    params = {"inference": "map"} | record  # what was written before there was evidence is of map
-    params.pop("extrapolate", None)  # map alternates plainly now, whatever was said then
+    params = {"inference": "map"} | record  # the first release had no other
+    params.pop("extrapolate", None)  # a parameter of earlier releases
     if params.get("tol", 0.0) is None:
         params.pop("tol")
     check_known(params, [f.name for f in fields(Config)], "params")
@@ -203,7 +215,7 @@ def _params(record: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_arrays(model: Any) -> None:
-    """Raise a ValueError if arrays do not fit together, or hold what they must not."""
+    """Raise a ValueError if the shapes, types or values of arrays are not those of a model."""
     r, m, n_sources = model.n_components, model.n_features_in_, len(model.sources_)
     info, profile = model.fit_info_, model.profile_
     tiny = np.finfo(np.float64).smallest_subnormal
@@ -254,19 +266,19 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 def params_of(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters of a model that can be written down, and those that are arrays."""
+    """Return the parameters of a model that can be saved as JSON, and those that are arrays."""
     params, arrays = dict(model.get_params(deep=False)), {}
     for name in ("alpha", "init"):
         if not isinstance(params[name], str) and np.ndim(params[name]) > 0:
             arrays[f"param_{name}"] = np.asarray(params.pop(name), dtype=np.float64)
     if not isinstance(params["engine"], str):
-        params["engine"] = "local"  # one that was handed over as an object cannot be written down
+        params["engine"] = "local"  # an engine that was passed as an object cannot be saved
     if not isinstance(params["random_state"], int | np.integer | None):
         params["random_state"] = None
     return params, arrays
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that a model was made with."""
+    """Return the versions of Python and the packages that the fit depends on."""
     packages = ("dbmd", "numpy", "scipy", "scikit-learn", "numba", "pyarrow")
     return {"python": platform.python_version()} | {name: version(name) for name in packages}

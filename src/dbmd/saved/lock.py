@@ -1,7 +1,7 @@
-"""One fit at a time into one place: a file beside it says which process is at work there.
+"""One process at a time writes a model directory: a lock file beside it names the process.
 
-The system's own lock of that file ends with the process, however it ends, so what a killed fit leaves never blocks the
-next. Where files cannot be locked, and between machines, what stands in the file counts.
+The operating system releases its lock on that file when the process ends, however it ends, so a fit that was killed
+never blocks the next one. Where files cannot be locked, and between machines, the content of the file decides.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ with contextlib.suppress(ImportError):  # there is none on Windows
 
 
 class Lock:
-    """Keeps others from a place, from ``with`` to its end.
+    """A context in which no other process may write a directory.
 
     Parameters
     ----------
-    place : Path
-        What is to be written. The file is beside it, with ``.lock`` after its name.
+    directory : Path
+        What is to be written. The lock file is beside it, with ``.lock`` after its name.
     """
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        self.path = lock_path(place)
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.path = lock_path(directory)
         self._handle: int | None = None
 
     def __enter__(self) -> Lock:
@@ -50,7 +50,7 @@ class Lock:
         try:
             os.ftruncate(self._handle, 0)
             os.lseek(self._handle, 0, os.SEEK_SET)
-            os.write(self._handle, json.dumps(_myself(), indent=1).encode())
+            os.write(self._handle, json.dumps(_this_process(), indent=1).encode())
         except OSError as error:
             self.release()
             raise OSError(error.errno, error.strerror, str(self.path)) from error
@@ -62,37 +62,36 @@ class Lock:
         self.release()
 
     def release(self) -> None:
-        """Let others in."""
+        """Release the lock."""
         if self._handle is not None:
-            self.path.unlink(
-                missing_ok=True
-            )  # first: who gets hold of it now sees that it is gone, and makes a new one
+            # First: a process that locks the file from now on sees that it was removed, and creates a new one.
+            self.path.unlink(missing_ok=True)
             os.close(self._handle)
             self._handle = None
 
     def _can_be_taken(self, handle: int) -> bool:
-        """Say whether the file is still there and nobody's; if it is somebody's, raise a FileExistsError."""
+        """Return whether the file is still there and free; raise a FileExistsError if another process has it."""
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise FileExistsError(f"{self.path} is in the way: it is no regular file. Remove it.")
         is_locked = _lock(handle)
         owner = _owner(os.read(handle, 10_000))
         if is_locked is False:
-            raise FileExistsError(self._taken(owner))
+            raise FileExistsError(self._refusal(owner))
         try:
             is_there = os.path.samestat(os.fstat(handle), os.stat(self.path))
         except FileNotFoundError:
             is_there = False
         if owner and is_there and (_is_elsewhere(owner) or (is_locked is None and _is_alive(owner))):
-            raise FileExistsError(self._taken(owner))
+            raise FileExistsError(self._refusal(owner))
         return is_there
 
-    def _taken(self, owner: dict[str, Any]) -> str:
+    def _refusal(self, owner: dict[str, Any]) -> str:
         who = f"process {owner['process']} on {owner['host']}, since {owner['since']}" if owner else "another process"
         if owner and _is_elsewhere(owner):
             todo = f"If it is not running any more, which cannot be seen from here, remove {self.path}."
         else:
             todo = "Wait for it, or choose another name."
-        return f"{self.place} is being written by {who}. {todo}"
+        return f"{self.directory} is being written by {who}. {todo}"
 
 
 def _flag(name: str) -> int:
@@ -100,7 +99,7 @@ def _flag(name: str) -> int:
 
 
 def _lock(handle: int) -> bool | None:
-    """Lock an open file; say whether that was possible. None: this system or file system cannot."""
+    """Lock an open file, and return whether that was possible; None if the system cannot lock it at all."""
     if fcntl is None:
         return None
     try:
@@ -112,34 +111,34 @@ def _lock(handle: int) -> bool | None:
     return True
 
 
-def _myself() -> dict[str, Any]:
+def _this_process() -> dict[str, Any]:
     pid = os.getpid()
     since = datetime.now().astimezone().isoformat(timespec="seconds")
     return {"process": pid, "started": _started(pid), "host": socket.gethostname(), "boot": _boot(), "since": since}
 
 
 def _owner(content: bytes) -> dict[str, Any]:
-    """Return who wrote the file; nothing if it was killed before it had, or it is no file of ours."""
+    """Return the process that a lock file names; an empty dict if it names none."""
     try:
         found = json.loads(content)
-        return found if {*_myself()} <= {*found} and isinstance(found["process"], int) else {}
+        return found if {*_this_process()} <= {*found} and isinstance(found["process"], int) else {}
     except (ValueError, TypeError, RecursionError):
         return {}
 
 
 def _is_elsewhere(owner: dict[str, Any]) -> bool:
-    """Say whether someone is on another machine: containers of one have several names, but one system."""
+    """Return whether a process is on another machine: containers of one machine have several names, but one boot."""
     return owner["host"] != socket.gethostname() and (owner["boot"] is None or owner["boot"] != _boot())
 
 
 def _is_alive(owner: dict[str, Any]) -> bool:
-    """Say whether a process of this machine is running; another that has its number by now began at another time."""
+    """Return whether a process of this machine is running; a later one with the same number has another start time."""
     pid = owner["process"]
     return pid != os.getpid() and is_running(pid) and owner["started"] == _started(pid)
 
 
 def _started(pid: int) -> str | None:
-    """Return when a process began, in ticks of the system's clock; None where that is not told."""
+    """Return when a process was started, in ticks of the system's clock; None where that is unknown."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
@@ -147,7 +146,7 @@ def _started(pid: int) -> str | None:
 
 
 def _boot() -> str | None:
-    """Return what tells this run of this machine from all others; None where that is not told."""
+    """Return the identifier of the boot of this machine; None where there is none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
