@@ -1,3 +1,6 @@
+"""Settings, marks and clusters for all tests."""
+
+import os
 import signal
 
 import numpy as np
@@ -5,21 +8,29 @@ import pytest
 from hypothesis import settings
 
 from dask_cluster import make_client
+from engine_params import FIXTURES
 from spark_session import make_session
 
-# The same examples in every run; a compiled kernel may take its time on the first one.
-settings.register_profile("dbmd", deadline=None, derandomize=True, max_examples=25, print_blob=True)
-settings.load_profile("dbmd")
+# The same examples in every run; a compiled kernel may take its time on the first one. "ci", which .ci/run chooses,
+# tries all examples; "dev" fewer, so that an answer comes soon.
+settings.register_profile("ci", deadline=None, derandomize=True, max_examples=25, print_blob=True)
+settings.register_profile("dev", settings.get_profile("ci"), max_examples=10)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
-CLUSTERS = ("spark", "dask")  # marks of tests that share one cluster for each process
+CLUSTERS = {"spark", "dask", "browser"}  # marks of tests that start other programs
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m selects, and before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items):
-    """Let all tests of a cluster run in one process, so that it is started once (pytest -n, --dist loadgroup)."""
+    """Mark tests that start other programs, and let all that share one run in one process (--dist loadgroup)."""
     for item in items:
-        for name in CLUSTERS:
-            if item.get_closest_marker(name) is not None and item.get_closest_marker("xdist_group") is None:
-                item.add_marker(pytest.mark.xdist_group(name))
+        marks = CLUSTERS.intersection(mark.name for mark in item.iter_markers())
+        if not marks:
+            continue
+        item.add_marker("cluster")
+        shared = [name for name in marks if {"cluster", FIXTURES.get(name, name)}.intersection(item.fixturenames)]
+        if shared:
+            item.add_marker(pytest.mark.xdist_group("_".join(sorted(shared))))
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -48,10 +59,9 @@ def dask_client():
 
 @pytest.fixture
 def cluster(request):
-    """Return a function that starts the cluster that an engine of a name needs, once for all tests of a process."""
-    fixtures = {"local": None, "spark": "spark", "dask": "dask_client"}
+    """Return a function that starts what an engine of a name needs, once for all tests of a process."""
 
     def start(name):
-        return request.getfixturevalue(fixtures[name]) if fixtures[name] else None
+        return request.getfixturevalue(FIXTURES[name]) if name in FIXTURES else None
 
     return start

@@ -18,7 +18,6 @@ from dbmd.config import Config
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.xdist_group("pyspark.ml"),
     # A pass takes Spark a tenth of a second at least: most fits here are cut short.
     pytest.mark.filterwarnings("ignore:DBMD did not converge:sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:The solver:sklearn.exceptions.ConvergenceWarning"),

@@ -1,5 +1,6 @@
-"""What holds for every engine."""
+"""What holds for every engine: a new module in dbmd.engines is tried without a change here."""
 
+import os
 import threading
 
 import numpy as np
@@ -9,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from dbmd.model.node import Node
 from dbmd.registry import load, names
+from engine_params import FIXTURES, on_every_engine
 
 from .asked import (
     blas_threads,
@@ -24,18 +26,8 @@ from .asked import (
     weighted,
 )
 
-# An engine whose nodes are threads of this process can be asked closures, and shares BLAS with its caller: tests of
-# that take only such engines. A new engine has to be put in one of the two; the first test sees to it.
-IN_PROCESS = ("local",)
-ELSEWHERE = ("dask", "spark")
-
-
-def marked(names):
-    return [pytest.param(name, marks=[getattr(pytest.mark, name)] if name in ELSEWHERE else []) for name in names]
-
-
-every_engine = pytest.mark.parametrize("engine", marked([*IN_PROCESS, *ELSEWHERE]))
-in_process = pytest.mark.parametrize("engine", marked(IN_PROCESS))
+# An engine whose nodes are threads of this process can be asked closures, and shares BLAS with its caller.
+in_process = pytest.mark.parametrize("engine", [name for name in names("engines") if name not in FIXTURES])
 threads = pytest.mark.parametrize("n_threads", [1, 3])
 
 
@@ -56,11 +48,7 @@ def make(engine, cluster, monkeypatch):
         engine.close()
 
 
-def test_every_engine_is_put_to_the_test():
-    assert sorted([*IN_PROCESS, *ELSEWHERE]) == sorted(names("engines"))
-
-
-@every_engine
+@on_every_engine
 @pytest.mark.parametrize("n_nodes", [1, 2, 20])
 def test_replies_of_all_nodes_are_added_in_their_order(make, n_nodes):
     engine = make(n_nodes)
@@ -69,19 +57,19 @@ def test_replies_of_all_nodes_are_added_in_their_order(make, n_nodes):
         assert engine.ask(name_of) == tuple(f"node {i}" for i in range(n_nodes))
 
 
-@every_engine
+@on_every_engine
 def test_the_state_of_a_node_is_kept_between_questions(make):
     engine = make(4)
     assert [engine.ask(count) for _ in range(4)] == [4, 8, 12, 16]
 
 
-@every_engine
+@on_every_engine
 def test_a_node_begins_with_what_it_was_given(make):
     engine = make(3, memory=10)
     assert [engine.ask(count) for _ in range(2)] == [33, 36]
 
 
-@every_engine
+@on_every_engine
 def test_the_nodes_that_were_given_are_not_changed(engine, cluster):
     cluster(engine)
     nodes = [Node("a"), Node("b")]
@@ -90,7 +78,7 @@ def test_the_nodes_that_were_given_are_not_changed(engine, cluster):
     assert [node.scratch for node in nodes] == [None, None]
 
 
-@every_engine
+@on_every_engine
 def test_what_is_broadcast_arrives_at_every_node_and_stays_unchanged(make, rng):
     array, mapping = rng.normal(size=(3, 2)), {"shift": 7.0}
     copy = array.copy()
@@ -102,7 +90,7 @@ def test_what_is_broadcast_arrives_at_every_node_and_stays_unchanged(make, rng):
     assert mapping == {"shift": 7.0}
 
 
-@every_engine
+@on_every_engine
 def test_an_exception_carries_the_name_of_its_node(make):
     with pytest.raises(ZeroDivisionError) as caught:
         make().ask(fail_at_two, 1)
@@ -110,7 +98,7 @@ def test_an_exception_carries_the_name_of_its_node(make):
     assert any("node 2" in note for note in caught.value.__notes__)
 
 
-@every_engine
+@on_every_engine
 def test_after_a_failure_the_engine_answers_and_its_nodes_are_as_before(make):
     engine = make()
     engine.ask(count)
@@ -119,7 +107,7 @@ def test_after_a_failure_the_engine_answers_and_its_nodes_are_as_before(make):
     assert engine.ask(count) == 5 * 2
 
 
-@every_engine
+@on_every_engine
 def test_all_nodes_may_fail(make):
     engine = make()
     with pytest.raises(KeyError) as caught:
@@ -128,14 +116,14 @@ def test_all_nodes_may_fail(make):
     assert len(engine.ask(name_of)) == 5
 
 
-@every_engine
+@on_every_engine
 def test_an_error_that_cannot_be_sent_is_told_all_the_same(make):
     with pytest.raises(Exception, match="no, because I say so") as caught:
         make(2).ask(fail_stubbornly)
     assert any("node 0" in note for note in caught.value.__notes__)
 
 
-@every_engine
+@on_every_engine
 def test_the_order_of_adding_is_always_the_same(make):
     engine = make(20)
     expected = engine.ask(chaotic_sum)
@@ -143,7 +131,7 @@ def test_the_order_of_adding_is_always_the_same(make):
         assert_array_equal(engine.ask(chaotic_sum), expected)
 
 
-@every_engine
+@on_every_engine
 def test_blas_is_held_to_one_thread_in_the_nodes(make):
     found = make(3).ask(blas_threads_here)
     assert len(found) == 3
@@ -151,18 +139,16 @@ def test_blas_is_held_to_one_thread_in_the_nodes(make):
         assert set(in_node.values()) == {1}
 
 
-@every_engine
+@on_every_engine
 def test_is_a_context_manager(engine, cluster):
     cluster(engine)
     with load("engines", engine).Engine([Node("a"), Node("b")]) as running:
         assert running.ask(name_of) == ("a", "b")
 
 
-@every_engine
-def test_only_an_engine_in_this_process_runs_in_it(make, engine):
-    import os
-
-    assert (os.getpid() in make(2).ask(process_of)) == (engine in IN_PROCESS)
+@on_every_engine
+def test_only_an_engine_without_a_cluster_runs_in_this_process(make, engine):
+    assert (os.getpid() in make(2).ask(process_of)) == (engine not in FIXTURES)
 
 
 # -- engines whose nodes are threads of this process ---------------------------------------------------------------

@@ -25,13 +25,13 @@ from dbmd.engines.local import Engine as Local
 from dbmd.errors import DataError, EngineError
 from dbmd.model.node import Node
 from dbmd.registry import load
+from engine_params import on_clusters
 
 from .asked import count, fail_at_two, fail_everywhere, name_of, sleep
 from .data import LABS, NAMES, M, R, model, samples
 from .harm import DieOnce, Disturbed, folders, interrupt_and_stay, kill, processes
 
 on_spark, on_dask = pytest.mark.spark, pytest.mark.dask
-both = pytest.mark.parametrize("engine", [pytest.param("spark", marks=on_spark), pytest.param("dask", marks=on_dask)])
 SECONDS = 60  # that a disturbed fit may take, which alone takes two
 
 X, LAB, START = samples()
@@ -80,7 +80,7 @@ def assert_same(found, expected):
 # -- workers that are killed ---------------------------------------------------------------------------------------
 
 
-@both
+@on_clusters
 @pytest.mark.parametrize(("solver", "kind"), [("exact", "sent"), ("cease", "living there")])
 def test_a_fit_survives_its_workers_killed_between_two_questions(engine, cluster, kind, solver):
     expected = fitted(Local(parts()), solver)
@@ -101,7 +101,7 @@ def test_a_fit_survives_its_workers_killed_between_two_questions(engine, cluster
     assert time.monotonic() - clock < SECONDS
 
 
-@both
+@on_clusters
 @pytest.mark.parametrize("solver", ["exact", "admm"])
 def test_a_fit_survives_a_worker_killed_in_the_middle_of_its_work(engine, cluster, tmp_path, solver):
     expected = fitted(Local(parts()), solver)
@@ -116,7 +116,7 @@ def test_a_fit_survives_a_worker_killed_in_the_middle_of_its_work(engine, cluste
     assert time.monotonic() - clock < SECONDS
 
 
-@both
+@on_clusters
 def test_a_fit_survives_a_kill_at_the_end_of_an_iteration(engine, cluster):
     expected = fitted(Local(parts()), "exact")
     with on(engine, cluster, "living there") as running:
@@ -129,7 +129,7 @@ def test_a_fit_survives_a_kill_at_the_end_of_an_iteration(engine, cluster):
     assert_same(found, expected)
 
 
-@both
+@on_clusters
 def test_after_a_loss_the_nodes_hold_again_what_they_held(engine, cluster):
     """So that not every question after it has to be asked twice."""
     cluster(engine)
@@ -285,7 +285,7 @@ def test_a_cluster_without_workers_is_one_error(monkeypatch):
 # -- functions that raise ------------------------------------------------------------------------------------------
 
 
-@both
+@on_clusters
 def test_an_error_at_a_node_is_one_error_without_a_page_of_the_machinery(engine, cluster, capfd):
     cluster(engine)
     capfd.readouterr()
@@ -303,7 +303,7 @@ def test_an_error_at_a_node_is_one_error_without_a_page_of_the_machinery(engine,
     assert "Traceback" not in shown.err + shown.out
 
 
-@both
+@on_clusters
 def test_a_file_that_cannot_be_read_is_one_error(engine, cluster, tmp_path):
     cluster(engine)
     (tmp_path / "broken.parquet").write_text("PAR1 and nothing more")

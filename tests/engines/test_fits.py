@@ -13,12 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 import dbmd
 import tables
 from dbmd.errors import DataError
+from engine_params import on_clusters
 
 from .data import LABS, NAMES, N, R, close_to, model, samples
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 on_spark, on_dask = pytest.mark.spark, pytest.mark.dask
-both = pytest.mark.parametrize("engine", [pytest.param("spark", marks=on_spark), pytest.param("dask", marks=on_dask)])
 
 X, LAB, START = samples()
 
@@ -42,7 +42,7 @@ def local():
 # -- arrays of this process ----------------------------------------------------------------------------------------
 
 
-@both
+@on_clusters
 @pytest.mark.parametrize(
     ("changes", "tolerance"),
     [
@@ -68,7 +68,7 @@ def test_arrays_have_the_w_of_the_local_engine(engine, cluster, local, changes, 
     assert_allclose(found.objective_, expected.objective_, rtol=tolerance)
 
 
-@both
+@on_clusters
 def test_types_and_sparse_arrays_stay_what_they_are(engine, cluster, local):
     cluster(engine)
     narrow, thin = X.astype(np.float32), sparse.csr_array(X)
@@ -78,7 +78,7 @@ def test_types_and_sparse_arrays_stay_what_they_are(engine, cluster, local):
     assert close_to(model(engine).fit(thin, source=LAB), local(thin), 1e-8)
 
 
-@both
+@on_clusters
 def test_a_model_fitted_there_scores_and_transforms_here(engine, cluster, local):
     cluster(engine)
     found = model(engine).fit(X, source=LAB)
@@ -91,7 +91,7 @@ def test_a_model_fitted_there_scores_and_transforms_here(engine, cluster, local)
 FILES = ["parquet", "csv", "npy", "npz", "h5ad"]
 
 
-@both
+@on_clusters
 @pytest.mark.parametrize("variant", FILES)
 def test_files_are_read_by_the_workers(engine, cluster, tmp_path, variant):
     cluster(engine)
@@ -110,7 +110,7 @@ def test_files_are_read_by_the_workers(engine, cluster, tmp_path, variant):
     assert_array_equal(found.profile_.contingency, expected.profile_.contingency)
 
 
-@both
+@on_clusters
 def test_a_path_alone_and_a_list_of_paths_will_do(engine, cluster, tmp_path, local):
     cluster(engine)
     import pyarrow as pa
@@ -127,7 +127,7 @@ def test_a_path_alone_and_a_list_of_paths_will_do(engine, cluster, tmp_path, loc
     assert alone.fit_info_["n_samples"] == 30
 
 
-@both
+@on_clusters
 def test_files_that_need_no_decoding_are_mapped_where_they_are(engine, cluster, tmp_path, local):
     cluster(engine)
     np.save(tmp_path / "x.npy", X)

@@ -11,7 +11,8 @@ from dbmd.config import Config
 from dbmd.data import partition
 from dbmd.engines import Metered
 from dbmd.model.start import nearest
-from dbmd.registry import load, names
+from dbmd.registry import load
+from engine_params import on_clusters, on_every_engine
 
 from .data import M, R, model, samples
 
@@ -29,9 +30,6 @@ ASKS = {"agd": 1, "admm": 1, "cease": 2, "exact": 1}  # questions in a round
 SUMMARY = SOURCES * (R * R + 3)
 # What pickle adds to a message at most, in bytes: names of types, the wrapping of Metered; and to each array in it.
 OVERHEAD, OVERHEAD_OF_ARRAY = 400, 160
-ENGINES = [
-    pytest.param(name, marks=[] if name == "local" else [getattr(pytest.mark, name)]) for name in names("engines")
-]
 ROUNDS, ITERATIONS = 3, 2
 
 
@@ -79,8 +77,8 @@ def most_bytes(floats):
     return 8 * floats + OVERHEAD + OVERHEAD_OF_ARRAY * (1 if floats <= MR else 2 * SOURCES)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("solver", names("solvers"))
+@on_every_engine
+@pytest.mark.parametrize("solver", TABLE_1)
 def test_rounds_numbers_and_bytes_are_those_of_table_1(ledger, solver, engine):
     history, lines = ledger(engine, solver)
     down, up = TABLE_1[solver]
@@ -109,7 +107,7 @@ def test_rounds_numbers_and_bytes_are_those_of_table_1(ledger, solver, engine):
         assert 8 * (traffic.floats_up - scalars) <= sent.up <= most_bytes(traffic.floats_up)
 
 
-@pytest.mark.parametrize("engine", [param for param in ENGINES if param.values[0] != "local"])
+@on_clusters
 def test_bytes_do_not_depend_on_the_number_of_samples(cluster, engine):
     cluster(engine)
     sizes = []
@@ -127,7 +125,7 @@ def test_bytes_do_not_depend_on_the_number_of_samples(cluster, engine):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("engine", [param for param in ENGINES if param.values[0] != "local"])
+@on_clusters
 def test_nothing_larger_than_statistics_comes_here_from_data_that_live_there(cluster, engine, monkeypatch):
     there = cluster(engine)
     Xt, labs, _ = samples(n=6000)

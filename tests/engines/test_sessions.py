@@ -12,6 +12,7 @@ import pytest
 
 from dbmd.model.node import Node
 from dbmd.registry import load
+from engine_params import on_clusters
 
 from .asked import count, name_of
 from .data import samples
@@ -57,7 +58,7 @@ print(json.dumps(told))
 """
 
 
-@pytest.mark.parametrize("engine", [pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("spark", "dask")])
+@on_clusters
 def test_who_has_no_cluster_gets_one_for_as_long_as_it_is_needed(engine, tmp_path):
     """In a process of its own, which has none."""
     Xt, _, _ = samples()
@@ -121,7 +122,7 @@ def test_a_client_of_the_user_is_left_open(dask_client):
     assert dask_client.submit(sum, (1, 2)).result() == 3
 
 
-@pytest.mark.parametrize("engine", [pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("spark", "dask")])
+@on_clusters
 def test_engines_side_by_side_do_not_see_each_other(engine, cluster):
     cluster(engine)
     make = load("engines", engine).Engine
