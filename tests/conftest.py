@@ -1,28 +1,39 @@
 """Settings, marks and clusters for all tests."""
 
-import os
 import signal
 
 import numpy as np
 import pytest
-from hypothesis import settings
 
+import profiles  # noqa: F401  (chooses how many examples)
 from dask_cluster import make_client
 from engine_params import FIXTURES
 from spark_session import make_session
 
-# The same examples in every run; a compiled kernel may take its time on the first one. "ci", which .ci/run chooses,
-# tries all examples; "dev" fewer, so that an answer comes soon.
-settings.register_profile("ci", deadline=None, derandomize=True, max_examples=25, print_blob=True)
-settings.register_profile("dev", settings.get_profile("ci"), max_examples=10)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
-
 CLUSTERS = {"spark", "dask", "browser"}  # marks of tests that start other programs
 
 
+def pytest_addoption(parser):
+    parser.addoption("--slow", action="store_true", help="run tests that are marked slow as well, as make test does")
+
+
+def leaves_out_slow(config):
+    """Return whether slow tests are left out: unless they are asked for, all of them or one by its name."""
+    return not (config.getoption("--slow") or "slow" in config.option.markexpr or "::" in "".join(config.args))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if leaves_out_slow(config):
+        terminalreporter.write_line("Tests that are marked slow were left out: --slow runs them, too.")
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m selects, and before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Mark tests that start other programs, and let all that share one run in one process (--dist loadgroup)."""
+    if leaves_out_slow(config):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
     for item in items:
         marks = CLUSTERS.intersection(mark.name for mark in item.iter_markers())
         if not marks:

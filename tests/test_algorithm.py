@@ -25,7 +25,7 @@ from dbmd.model import reduce, start
 from dbmd.model.lasso import minimise
 from dbmd.model.low_rank import LowRank
 from dbmd.model.statistics import Quadratic
-from dbmd.start import Setting, find_start
+from profiles import examples
 
 SOLVERS = ("exact", "agd", "admm", "cease")
 # Two W of a whole fit count as the same below this relative difference (float64).
@@ -87,7 +87,7 @@ def assert_never_rises(model, X, allowed=RISE):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@settings(max_examples=25)
+@examples(dev=8, ci=25)
 @given(data=st.data())
 def test_the_objective_never_rises(solver, data):
     r = data.draw(st.integers(1, 5), "r")
@@ -120,6 +120,7 @@ def test_the_objective_never_rises(solver, data):
     assert_never_rises(model, X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lam", [0.0, 2.0])
 @pytest.mark.parametrize(
     ("solver", "options"),
@@ -138,6 +139,7 @@ def test_the_objective_never_rises_when_a_solver_stops_early(solver, options, la
         assert_never_rises(model, X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("noise", ["source", "shared"])
 @pytest.mark.parametrize("alpha", [1.0, 2.0])
@@ -318,6 +320,7 @@ def test_the_names_of_the_sources_do_not_matter():
     assert_allclose(named.noise_variance_, model.noise_variance_[[2, 0, 1]], rtol=SAME)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-3, 7.0, 1e4])
 @pytest.mark.parametrize("noise", ["source", "shared", 0.5])
 @pytest.mark.parametrize(
@@ -466,6 +469,7 @@ def test_the_last_sweep_is_not_above_the_last_iteration_where_noise_is_next_to_n
     assert model.objective_ <= last + 1e-5 * max(abs(last), X.size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("inference", "rise"), [("map", 0.0), ("evidence", 1e-2)])
 def test_of_several_starts_the_lowest_objective_is_kept(inference, rise):
     gains = []
@@ -508,6 +512,7 @@ def test_a_fit_that_converges_does_not_warn(solver):
     assert [record.iteration for record in model.history_] == list(range(1, model.n_iter_ + 1))
 
 
+@pytest.mark.slow
 def test_a_smaller_tolerance_takes_longer_and_ends_lower():
     X, source, _, _ = mixture(0)
     coarse = fitted(X, source, n_components=3, inference="map", tol=1e-2)
@@ -559,6 +564,7 @@ DEGENERATE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lam", [0.0, 0.5])
 @pytest.mark.parametrize("alpha", [1.0, 2.0])
 @pytest.mark.parametrize("name", DEGENERATE)
@@ -570,6 +576,7 @@ def test_degenerate_data_gives_finite_results(name, alpha, lam):
             assert_sound(model, X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("lam", [0.0, 0.5])
 def test_a_component_without_samples_stays_finite(solver, lam):
@@ -581,6 +588,7 @@ def test_a_component_without_samples_stays_finite(solver, lam):
     assert_never_rises(model, X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("lam", [0.0, 0.5])
 @pytest.mark.parametrize("alpha", [1.0, 2.0])
@@ -663,6 +671,7 @@ def test_exact_sends_the_statistics_of_each_source_of_the_fullest_node(n_nodes):
 # -- the end of a fit is a stationary point ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("solver", "noise"), [("exact", "source"), ("exact", "shared"), ("agd", "shared")])
 @pytest.mark.parametrize("alpha", [2.0, (2.0, 1.7, 2.4)], ids=["number", "vector"])
 def test_a_tight_fit_ends_at_a_stationary_point(solver, noise, alpha):
@@ -696,6 +705,7 @@ def test_a_tight_fit_ends_at_a_stationary_point(solver, noise, alpha):
     assert_allclose(sigma2, expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_no_small_step_from_the_end_of_a_fit_goes_down():
     """The same without derivatives: the objective at random neighbours, all three moved, is not lower."""
     X, source, _, _ = mixture(11, n=40, m=4)
@@ -812,6 +822,7 @@ def assert_cannot_be_told_apart(one, other):
         assert_array_equal(getattr(one.profile_, name), getattr(other.profile_, name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keeps", [True, False], ids=["rows kept", "rows not kept"])
 @pytest.mark.parametrize("solver", SOLVERS)
 @settings(max_examples=4)
@@ -910,6 +921,7 @@ def test_states_are_left_alone_by_what_goes_on_from_them():
     assert len(state.history) == copies[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("init", ["k-means++", "k-means||", "random"])
 def test_every_solver_may_be_started_several_times(solver, init):

@@ -53,6 +53,7 @@ def test_nmf_is_only_for_what_is_not_negative():
     assert methods == ["dbmd", "k_means", "mini_batch_k_means", "mllib_k_means"]
 
 
+@pytest.mark.slow
 def test_every_method_tells_seconds_passes_memory_and_accuracy(plan):
     for task in PARTS["peers"].tasks(plan):
         record = PARTS["peers"].run(task)
@@ -63,6 +64,7 @@ def test_every_method_tells_seconds_passes_memory_and_accuracy(plan):
         assert isinstance(record["converged"], bool)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["passes", "scaling", "h_step"])
 def test_timings_are_positive(part, plan):
     (task,) = PARTS[part].tasks(plan)
@@ -89,6 +91,7 @@ def test_passes_are_the_questions_that_read_all_samples(rng):
     assert part.record()["over_a_part_in_passes"] == pytest.approx(count.passes * 300 / 301)
 
 
+@pytest.mark.slow
 def test_the_limit_is_farther_on_and_near(plan):
     (task,) = PARTS["limit"].tasks(plan)
     record = PARTS["limit"].run(task)
@@ -97,6 +100,7 @@ def test_the_limit_is_farther_on_and_near(plan):
     assert 0.0 < record["accuracy"] <= 1.0
 
 
+@pytest.mark.slow
 def test_a_run_writes_json_and_the_tables_of_a_copy(cache, tmp_path):
     real = README.read_text()
     copy = tmp_path / "README.md"

@@ -402,6 +402,7 @@ def assert_same_fit(one, other, atol=1e-6):
     assert_allclose(one.cluster_sizes_, other.cluster_sizes_, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", [*PLAIN, *(name for name in VARIANTS if name.endswith("elsewhere"))])
 def test_kept_and_streamed_files_and_arrays_give_the_same_fit(variant, tmp_path):
     table = mixed(kind=VARIANTS[variant].kind)
@@ -443,6 +444,7 @@ def test_float32_gives_the_same_fit_as_far_as_it_can_tell(memory, tmp_path):
     assert_same_fit(model, fitted(table.X, source=table.sources), atol=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arrangement", "n_sources"), [("sorted", 150), ("at random", 60), ("each file", 40)])
 def test_streamed_data_of_many_sources_give_the_fit_of_the_arrays(arrangement, n_sources, tmp_path, rng):
     table = mixed(n=1200)

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
@@ -22,6 +22,7 @@ from dbmd.model.objective import objective
 from dbmd.model.statistics import Quadratic
 from dbmd.registry import load, names
 from dbmd.sweep import sweep
+from profiles import examples
 from strategies import generators
 
 SIGMAS = (0.1, 0.5, 2.0)
@@ -98,7 +99,7 @@ def passed(X, source, W, sigma2, evidence, n_nodes=2):
         return engine.ask(step, W)
 
 
-@settings(max_examples=15)
+@examples(dev=5, ci=15)
 @given(generators(), st.sampled_from([1, 2, 3, 5]), st.sampled_from([1.0, 7.0]))
 def test_a_pass_brings_J(rng, r, excess):
     X, W, sigma2 = rng.normal(size=(40, 6)), rng.normal(size=(6, r)), np.array([0.3, 2.0])
@@ -109,7 +110,7 @@ def test_a_pass_brings_J(rng, r, excess):
     assert_allclose(found, with_faces_fixed(X, source, W, sigma2, Ht, excess), rtol=1e-7)
 
 
-@settings(max_examples=20)
+@examples(dev=8, ci=20)
 @given(generators(), st.sampled_from([2, 3, 5]), st.sampled_from([1.0, 7.0]), st.sampled_from([0.0, 3.0]))
 def test_with_faces_fixed_neither_w_step_nor_noise_step_nor_h_step_raises_J(rng, r, excess, lam):
     X, W, sigma2 = rng.normal(size=(40, 6)), rng.normal(size=(6, r)), np.array([0.3, 2.0])
@@ -152,6 +153,7 @@ SETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_memberships_are_found_whatever_the_tolerance_and_the_seed(name):
     kind, allowed = SETS[name]
@@ -172,6 +174,7 @@ def test_seeds_end_at_the_same_J():
     assert np.ptp(values) <= 1e-5 * 0.5 * X.size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigmas", [(0.1, 0.3, 4.0), SIGMAS, (0.1, 0.3, 1.0)])
 def test_patterns_and_noise_of_sources_of_several_levels_are_found(sigmas):
     for seed in range(2):

@@ -72,6 +72,7 @@ def faults(area, cases, seconds, folder):
             child.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is limited as Linux does it")
 @pytest.mark.parametrize("area", CASES)
 def test_every_case_ends_in_a_right_result_or_in_one_sentence(area, tmp_path):

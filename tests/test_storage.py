@@ -185,6 +185,7 @@ def _write_on_and_on(folder, ready):
         ready.set()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("exchange")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")  # the fork does nothing but write
 def test_kills_at_random_moments_leave_a_complete_version_and_nothing_piles_up(tmp_path, rng):
@@ -236,6 +237,7 @@ def _write_until_call(number, folder):
         (folder / "file").unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("exchange")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_kill_at_any_call_leaves_a_complete_version_a_free_lock_and_nothing_that_is_not_swept(tmp_path):

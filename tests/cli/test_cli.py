@@ -31,6 +31,7 @@ def demo(tmp_path_factory):
     return folder, run("demo", "-o", str(folder))
 
 
+@pytest.mark.slow
 def test_the_demo_draws_a_picture_and_says_where(demo):
     folder, output = demo
     assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
@@ -44,6 +45,7 @@ def test_the_demo_writes_data_model_report_and_picture(demo):
     assert dbmd.load(folder / "model").sources_.tolist() == ["lab A", "lab B", "lab C"]
 
 
+@pytest.mark.slow
 def test_the_command_that_the_demo_prints_makes_the_same_model(demo, tmp_path):
     folder, output = demo
     command = shlex.split(output.rsplit("in a file: ", 1)[1])
@@ -66,6 +68,7 @@ def test_the_demo_needs_no_network(tmp_path, monkeypatch):
     run("demo", "-o", str(tmp_path / "demo"))
 
 
+@pytest.mark.slow
 def test_the_demo_opens_the_report_on_demand(tmp_path, monkeypatch):
     opened = []
     monkeypatch.setattr(click, "launch", opened.append)
@@ -82,6 +85,7 @@ def test_the_demo_finds_the_noise_put_in_and_beats_k_means(demo):
         assert ours > theirs
 
 
+@pytest.mark.slow
 def test_without_matplotlib_the_demo_has_all_but_the_picture(monkeypatch, tmp_path):
     load = builtins.__import__
 

@@ -71,6 +71,7 @@ def test_json_is_one_document_on_stdout(options, data, tmp_path):
     assert (result.stderr == "") == bool(options)
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_a_bar_that_is_gone_at_the_end(data, tmp_path):
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 100))

@@ -145,6 +145,7 @@ def test_a_file_that_changes_during_a_fit_is_said_and_the_checkpoint_stays(kind,
     assert_same_model(model, tmp_path / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FITS)
 def test_wherever_a_fit_ended_it_goes_on_to_the_same_end(name, data, tmp_path, kill_after):
     whole = json.loads(run(*command(data, name, "-o", tmp_path / "whole", "--json")).stdout)
@@ -468,6 +469,7 @@ def long(tmp_path_factory):
 LONG = ("-k", "4", "--source", "lab", "--inference", "map", "--alpha", "1.5", "--tol", "0", "--no-report")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "options"),
     [
@@ -509,6 +511,7 @@ def test_a_fit_that_is_killed_again_and_again_ends_like_one_that_is_not(file, op
 STOPS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", STOPS, ids=lambda number: number.name)
 def test_a_signal_saves_the_state_and_says_how_to_go_on(number, long, tmp_path, kill_after):
     # Without memory for memberships, every state can be gone on from, the first one too.
@@ -528,6 +531,7 @@ def test_a_signal_saves_the_state_and_says_how_to_go_on(number, long, tmp_path, 
     assert f"Going on after iteration {done[1]}." in run(*fit, "--resume", code=1).stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", STOPS, ids=lambda number: number.name)
 def test_a_signal_before_the_first_iteration_says_that_nothing_was_saved(number, tmp_path):
     # While the data are read, to be sure.
@@ -544,6 +548,7 @@ main(["fit", "data.csv", "-k", "2", "-o", {str(tmp_path / "model")!r}])
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_ctrl_c_that_a_library_handles_in_its_own_way_saves_the_state(data, tmp_path):
     code = f"""
 from dbmd.cli import main
@@ -559,6 +564,7 @@ main({[str(argument) for argument in command(data, "streamed", "-o", tmp_path / 
     assert [path.name for path in tmp_path.iterdir()] == ["model.checkpoint"]
 
 
+@pytest.mark.slow
 def test_a_signal_while_the_model_is_saved_loses_nothing(data, tmp_path):
     fit = [str(argument) for argument in command(data, "one source", "-o", tmp_path / "model")]
     code = f"""

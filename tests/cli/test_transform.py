@@ -311,6 +311,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name)
 def test_a_signal_leaves_nothing_and_what_a_kill_leaves_is_removed_by_the_next(number, folder, new, tmp_path):
     write_parquet(tmp_path / "new.parquet", new[0])
@@ -352,6 +353,7 @@ def test_it_says_how_many_rows_and_where(folder, new, tmp_path):
         assert told == {"output": str(tmp_path / "out.csv"), "n_samples": 150}
 
 
+@pytest.mark.slow
 def test_a_process_reads_and_writes(folder, new, tmp_path):
     write_parquet(tmp_path / "new.parquet", new[0])
     running = process("transform", folder / "plain", tmp_path / "new.parquet", "-o", tmp_path / "out.npy", "-q")

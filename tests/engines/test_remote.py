@@ -309,6 +309,7 @@ def fitted(engine, solver):
     return fit(engine, config, n_sources=3, n_features=5, dtype=np.dtype(float), seed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", names("solvers"))
 def test_a_fit_that_loses_everything_at_any_time_ends_where_it_would_have(solver, three_sources):
     Xt, source = three_sources

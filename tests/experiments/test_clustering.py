@@ -30,6 +30,7 @@ def digits():
     return run_all("clustering", setting({"name": "digits", "load": "digits", "n": 200}))
 
 
+@pytest.mark.slow
 def test_there_is_a_record_for_each_method_setting_and_run(digits):
     found = [(r["setting"], r["method"], r["run"]) for r in digits]
     assert len(found) == len(set(found)) == 2 * (2 * 5 + 2)  # Scalable-NMF leaves nothing to chance: one run
@@ -44,6 +45,7 @@ def test_accuracies_are_parts_and_clusters_have_samples(digits):
         assert (record["n"], record["m"], record["surrogate"]) == (200, 64, False)
 
 
+@pytest.mark.slow
 def test_the_solvers_agree(digits):
     for name in ("paper", "default"):
         by_solver = [
@@ -127,6 +129,7 @@ def test_k_means_of_spark_finds_clear_clusters(spark, rng):
     assert len(set(zip(truth.tolist(), found.labels.tolist(), strict=True))) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not (Path(os.environ.get("DBMD_DATA", "")) / "kdd99").is_dir(), reason="DBMD_DATA names no folder with kdd99"
 )

@@ -100,6 +100,7 @@ def test_waiting_takes_at_least_as_long_as_the_model_says_of_the_links(records):
     assert by_method["agd"] == by_method["admm"] == by_method["cease"] / 2
 
 
+@pytest.mark.slow
 def test_figures_table_and_claims_come_from_the_records_alone(records, counting):
     figures = drawing.draw(records, ABOUT)
     assert set(figures) == {"numbers", "time", "map", "waiting"}

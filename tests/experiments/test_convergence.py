@@ -134,6 +134,7 @@ def test_cease_keeps_its_bound_and_records_say_where_it_says_nothing(records):
     assert all(record["worst"] <= record["bound"] for record in own if record["bound"] < 1.0)
 
 
+@pytest.mark.slow
 def test_figures_table_and_claims_come_from_records_alone(records):
     assert set(draw.draw(records, ABOUT)) == {"gap", "loss", "cease", "admm"}
     table = draw.table(records, ABOUT)

@@ -60,6 +60,7 @@ def test_accuracy_is_that_of_the_library_and_the_mean_over_the_groups(rows):
     assert np.average(found["accuracy_by_group"], weights=np.bincount(group)) == pytest.approx(found["accuracy"])
 
 
+@pytest.mark.slow
 def test_noise_of_each_group_is_found_by_its_source(records):
     for record in images(records, method="source", last_sigma=2.85):
         np.testing.assert_allclose(record["sigmas_found"][1:], [0.3, 2.85], rtol=0.2)
@@ -74,6 +75,7 @@ def test_a_very_noisy_group_harms_the_others_less_if_it_has_a_level_of_its_own(r
         assert source["accuracy_by_group"][0] > shared["accuracy_by_group"][0] + 0.1
 
 
+@pytest.mark.slow
 def test_the_control_takes_as_many_iterations_as_one_level_or_ends_before(records):
     for shared in images(records, method="shared"):
         task = {name: shared[name] for name in ("last_sigma", "run")}

@@ -178,6 +178,7 @@ def test_all_numbers_of_nodes_are_simulated_and_those_with_cores_measured(record
     assert where(runs, how="simulated", nodes=1)[0]["message_seconds"] == 0.0
 
 
+@pytest.mark.slow
 def test_figures_table_and_claims_come_from_the_records_alone(records):
     assert set(drawing.draw(records, ABOUT)) == {"speed-up", "iteration", "cost"}
     table = drawing.table(records, ABOUT)

@@ -89,6 +89,7 @@ def test_the_scales_of_components_do_not_change_what_a_factorisation_says(seed):
     np.testing.assert_allclose(methods.shares(truth * scales), truth, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_all_methods_give_memberships_and_beat_equal_parts(records):
     for about in SETTING["sets"]:
         truth = made(about, 0).memberships
@@ -101,6 +102,7 @@ def test_all_methods_give_memberships_and_beat_equal_parts(records):
     assert found.memberships.shape == (300, 3)
 
 
+@pytest.mark.slow
 def test_nmf_is_left_out_where_samples_are_as_often_negative_as_positive(records):
     ran = {(task["data"], task["method"]) for task in tasks(SETTING)}
     assert ("made up", "nmf") in ran

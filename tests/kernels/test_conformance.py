@@ -88,6 +88,7 @@ STARTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [0.0, 1e-3, 0.1])
 @pytest.mark.parametrize("basis", BASES)
 @pytest.mark.parametrize("r", [2, 3, 7, 30])

@@ -42,6 +42,7 @@ def total(kernel, Q, noise, Ht, weights=None):
     return covariance.total()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("basis", BASES)
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)

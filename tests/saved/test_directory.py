@@ -276,6 +276,7 @@ def _save_on_and_on(models, path, ready):
         ready.set()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")  # the fork does nothing but write
 def test_kills_while_saving_leave_one_whole_model_or_the_other(tmp_path, rng):
     models = [DBMD(k, random_state=0).fit(samples(m=50 * k)) for k in (2, 3)]

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 
 from dbmd.data.datasets import load, mnist
 
+pytestmark = pytest.mark.slow
 DATA = os.environ.get("DBMD_DATA", "")  # as it was before the other tests' fixtures
 FULL = mnist.N_400K
 

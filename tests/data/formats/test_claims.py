@@ -159,6 +159,7 @@ def h5ad(write_X):
     return "a.h5ad"
 
 
+@pytest.mark.slow
 def test_claims_are_refused_with_no_more_memory_than_an_honest_file_would_take(tmp_path):
     """In a process of its own, whose memory is bounded, and all in one: the libraries take their time to load."""
     # One arena: else every thread reserves some 70 MB, which count.

@@ -1,0 +1,5 @@
+"""The exact solver under another name."""
+
+from dbmd.solvers.exact import GATHERS, solve
+
+__all__ = ["GATHERS", "solve"]
