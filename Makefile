@@ -1,13 +1,14 @@
-# make demo, make test, make check, make bench: each sets up what it needs in .venv first.
+# make demo, make test, make check, make bench: each sets up what it needs in .venv first; make oldest in .venv-oldest.
 # The tests run on all cores, so each process keeps BLAS to one. Relative paths only, so that a checkout may lie in a folder with a space in its name.
 PYTHON ?= python3
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench lock clean
+.PHONY: help demo test oldest check bench lock clean
 
 help:
 	@echo "make demo    fit built-in real data and show what was found"
-	@echo "make test    run the tests"
+	@echo "make test    run all tests"
+	@echo "make oldest  run the core tests with the oldest versions that pyproject.toml allows"
 	@echo "make check   lint, types, import contracts"
 	@echo "make bench   measure speed and memory beside scikit-learn and Spark (an hour or two)"
 	@echo "make lock    note the versions that are installed as those that were tested"
@@ -23,7 +24,10 @@ demo: .venv/installed
 	$(PY) -m dbmd demo
 
 test: .venv/installed
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n auto --dist loadgroup
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n auto --dist loadgroup --slow
+
+oldest:
+	.ci/core-tests .venv-oldest $(PYTHON) --resolution lowest-direct
 
 check: .venv/installed
 	$(PY) -m ruff check .
@@ -41,4 +45,4 @@ lock: .venv/installed
 	$(PY) -m pip freeze --exclude-editable >> requirements/tested.txt
 
 clean:
-	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -17,3 +17,15 @@ def params(engines):
 
 on_every_engine = pytest.mark.parametrize("engine", params(names("engines")))
 on_clusters = pytest.mark.parametrize("engine", params(sorted(FIXTURES)))
+
+
+def on_each_cluster(name, spark, dask):
+    """Return a mark that parametrises "engine" and ``name``, with values for Spark, where a fit takes long, and Dask.
+
+    What an engine is asked goes the same way in all fits: where they differ in nothing that the engine sees, Spark gets
+    those that differ most.
+    """
+    pairs = [("spark", value) for value in spark] + [("dask", value) for value in dask]
+    return pytest.mark.parametrize(
+        ("engine", name), [pytest.param(engine, value, marks=getattr(pytest.mark, engine)) for engine, value in pairs]
+    )

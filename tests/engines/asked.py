@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from dataclasses import replace
 
@@ -29,6 +30,13 @@ def sleep(node, seconds):
 def count(node):
     asked = (node.scratch or 0) + 1
     return replace(node, scratch=asked), asked
+
+
+@continues
+def count_and_note(node, folder):
+    """Count like ``count``; every run, also one that is repeated, leaves a file."""
+    tempfile.mkstemp(dir=folder)
+    return count(node)
 
 
 def weighted(node, array, factor, mapping):

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 import dbmd
 import tables
 from dbmd.errors import DataError
-from engine_params import on_clusters
+from engine_params import on_clusters, on_each_cluster
 
 from .data import LABS, NAMES, N, R, close_to, model, samples
 
@@ -42,21 +42,20 @@ def local():
 # -- arrays of this process ----------------------------------------------------------------------------------------
 
 
-@on_clusters
-@pytest.mark.parametrize(
-    ("changes", "tolerance"),
-    [
-        ({}, 1e-8),
-        ({"inference": "map", "alpha": 1.5, "lam": 0.5}, 1e-8),
-        ({"n_init": 2, "init": "k-means++", "random_state": 0}, 1e-8),
-        ({"noise": "shared", "init": "k-means||", "random_state": 0}, 1e-8),
-        ({"solver": "agd", "max_iter": 1}, 1e-6),
-        ({"solver": "admm", "max_iter": 1}, 1e-6),
-        ({"solver": "cease", "max_iter": 1, "lam": 0.5}, 1e-6),
-    ],
-    ids=lambda value: " ".join(map(str, value.values())) or "exact" if isinstance(value, dict) else None,
-)
-def test_arrays_have_the_w_of_the_local_engine(engine, cluster, local, changes, tolerance):
+SETTINGS = {
+    "exact": ({}, 1e-8),
+    "prior and penalty": ({"inference": "map", "alpha": 1.5, "lam": 0.5}, 1e-8),
+    "two starts": ({"n_init": 2, "init": "k-means++", "random_state": 0}, 1e-8),
+    "k-means||": ({"noise": "shared", "init": "k-means||", "random_state": 0}, 1e-8),
+    "agd": ({"solver": "agd", "max_iter": 1}, 1e-6),
+    "admm": ({"solver": "admm", "max_iter": 1}, 1e-6),
+    "cease": ({"solver": "cease", "max_iter": 1, "lam": 0.5}, 1e-6),
+}
+
+
+@on_each_cluster("setting", spark=["prior and penalty", "k-means||", "cease"], dask=SETTINGS)
+def test_arrays_have_the_w_of_the_local_engine(engine, cluster, local, setting):
+    changes, tolerance = SETTINGS[setting]
     cluster(engine)
     if changes.get("solver"):  # every round is a job
         changes = {**changes, "solver_options": {"max_rounds": 12}}
@@ -88,11 +87,8 @@ def test_a_model_fitted_there_scores_and_transforms_here(engine, cluster, local)
 
 # -- files ---------------------------------------------------------------------------------------------------------
 
-FILES = ["parquet", "csv", "npy", "npz", "h5ad"]
 
-
-@on_clusters
-@pytest.mark.parametrize("variant", FILES)
+@on_each_cluster("variant", spark=["parquet", "npy"], dask=["parquet", "csv", "npy", "npz", "h5ad"])
 def test_files_are_read_by_the_workers(engine, cluster, tmp_path, variant):
     cluster(engine)
     rng = np.random.default_rng(7)
@@ -184,9 +180,8 @@ def frame(spark):
 
 
 @on_spark
-@pytest.mark.parametrize("column", ["dense", "sparse", "mixed"])
-def test_a_column_of_vectors(frame, local, column):
-    found = model("spark").fit(frame.select(column, "lab"), source="lab")
+def test_a_column_of_vectors_dense_and_sparse(frame, local):
+    found = model("spark").fit(frame.select("mixed", "lab"), source="lab")
     assert close_to(found, local(), 1e-8)
     assert found.sources_.tolist() == LABS.tolist()
     assert not hasattr(found, "feature_names_in_")
@@ -225,20 +220,15 @@ def test_one_dataset_is_fitted_and_scored_several_times(frame, local):
 
 
 @on_spark
-@pytest.mark.parametrize("cut", ["one", "more than rows", "many", "skewed", "empty ones"])
+@pytest.mark.parametrize("cut", ["more than rows", "skewed and empty"])
 def test_partitions_of_any_kind(spark, local, cut):
     """A source is spread over all of them."""
     rows = [(x.tolist(), str(lab)) for x, lab in zip(X, LAB, strict=True)]
-    if cut == "one":
-        parted = spark.sparkContext.parallelize(rows, 1)
-    elif cut == "more than rows":
+    if cut == "more than rows":
         rows = rows[:12]
         parted = spark.sparkContext.parallelize(rows, 20)
-    elif cut == "many":
-        parted = spark.sparkContext.parallelize(rows, 60)
     else:
-        edges = [0, 1, 2, 80, N] if cut == "skewed" else [0, 0, 30, 30, 30, N, N]
-        parts = [rows[i:j] for i, j in pairwise(edges)]
+        parts = [rows[i:j] for i, j in pairwise([0, 0, 1, 2, 2, 80, N, N])]
         parted = spark.sparkContext.parallelize(parts, len(parts)).flatMap(lambda part: part)
     frame = spark.createDataFrame(parted, "x array<double>, lab string")
     with dbmd.open_data(frame, source="lab") as data:
