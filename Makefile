@@ -2,6 +2,7 @@
 # The tests run on all cores, so each process keeps BLAS to one. Relative paths only, so that a checkout may lie in a folder with a space in its name.
 PYTHON ?= python3
 PY := .venv/bin/python
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .PHONY: help demo test oldest check bench lock clean
 
@@ -13,14 +14,21 @@ help:
 	@echo "make bench   measure speed and memory beside scikit-learn and Spark (an hour or two)"
 	@echo "make lock    note the versions that are installed as those that were tested"
 
-.venv/installed: pyproject.toml
+$(PY):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "dbmd needs Python 3.11 or newer; $(PYTHON) is older. Name one with: make PYTHON=python3.12 ..."; exit 1; }
-	test -x $(PY) || $(PYTHON) -m venv .venv
-	$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[test,check]"
-	touch .venv/installed
+	$(PYTHON) -m venv .venv
 
-demo: .venv/installed
+.venv/installed: pyproject.toml | $(PY)
+	$(INSTALL) --editable ".[test,check]"
+	touch $@
+
+# The demo needs neither a cluster nor the tools of the tests. Where everything is installed, nothing is to be done.
+.venv/demo-installed: pyproject.toml | $(PY)
+	$(INSTALL) --editable ".[report]"
+	touch $@
+
+demo: $(if $(wildcard .venv/installed),.venv/installed,.venv/demo-installed)
 	$(PY) -m dbmd demo
 
 test: .venv/installed
