@@ -78,7 +78,7 @@ def mixtures(
 
 
 def levels(seed: int, *, sigmas: list[float], n: int, m: int = 8, components: int = 3) -> Mixtures:
-    """Return mixtures from sources of different noise, as in ``examples/several_levels.py``."""
+    """Return mixtures from sources of different noise, as in ``examples/gallery/plot_evidence.py``."""
     rng = np.random.default_rng(seed)
     source = rng.integers(0, len(sigmas), n)
     patterns = 3.0 * rng.normal(size=(m, components)).T
