@@ -76,11 +76,10 @@ order = model.components_.argmax(axis=1).argsort()  # from fine to coarse
 
 fig, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
 ax.plot(size, X[lab == 2][::500].T, color="0.88", linewidth=0.8, zorder=0)
-for name, true, component, color in zip(
-    ["clay", "loess", "sand"], end_members, model.components_[order], colors, strict=True
-):
-    ax.plot(size, true, color=color, linewidth=5, alpha=0.35)
-    ax.plot(size, component, color=color, label=name)
+found = model.components_[order]
+for k, name in enumerate(["clay", "loess", "sand"]):
+    ax.plot(size, end_members[k], color=colors[k], linewidth=5, alpha=0.35)
+    ax.plot(size, found[k], color=colors[k], label=name)
 ax.set(xscale="log", xlabel="grain size (µm)", ylabel="per cent in each class")
 ax.set_title("Wide lines: true end members, thin lines: found, grey: samples of the noisiest lab")
 ax.legend()

@@ -91,6 +91,7 @@ colors = [style["color"] for style in solvers.values()]
 left.bar_label(left.barh(list(solvers), numbers, color=colors), fmt="{:,.0f}", padding=4)
 right.bar_label(right.barh(list(solvers), seconds, color=colors), fmt="{:,.0f} s", padding=4)
 left.set(xlabel="numbers sent and received by a node", xlim=(0, 1.25 * max(numbers)))
+left.xaxis.set_major_formatter("{x:,.0f}")
 right.set(xlabel="seconds on a link of 50 ms and 100 Mbit/s", xlim=(0, 1.2 * max(seconds)))
 left.invert_yaxis()
 
