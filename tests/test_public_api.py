@@ -2,9 +2,13 @@
 
 import ast
 import inspect
+import json
+import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import fields
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,6 +16,9 @@ import pytest
 
 import dbmd
 from dbmd.config import Config
+
+ROOT = Path(__file__).parents[1]
+PUBLIC = re.findall(r"^    (dbmd[.\w]*)  ", dbmd.__doc__, re.MULTILINE)  # the table in the docstring of the package
 
 
 def test_all_is_sorted_and_everything_in_it_is_there():
@@ -44,8 +51,36 @@ def test_an_unknown_name_is_an_attribute_error():
         dbmd.nonsense  # noqa: B018
 
 
-def test_the_version_is_that_of_the_package():
-    assert dbmd.__version__ == version("dbmd")
+def test_the_public_modules_are_the_ones_that_the_package_names():
+    expected = {"metrics", "tl", "spark", "engines", "errors", "data.datasets"}
+    assert set(PUBLIC) == {"dbmd"} | {f"dbmd.{name}" for name in expected}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_module_declares_what_is_public(name):
+    module = import_module(name)
+    assert len(set(module.__all__)) == len(module.__all__)
+    for public in module.__all__:
+        assert getattr(module, public).__doc__
+        assert public == "__version__" or not public.startswith("_")
+        value = getattr(module, public)
+        assert not inspect.ismodule(value) or value.__name__ in PUBLIC
+
+
+def test_the_version_stands_in_one_place_and_is_the_same_everywhere(tmp_path):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert "version" not in project["project"]
+    assert project["tool"]["hatch"]["version"]["path"] == "src/dbmd/__init__.py"
+    assert version("dbmd") == dbmd.__version__
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert re.search(r"^version: (.+)$", citation, re.MULTILINE).group(1) == dbmd.__version__
+    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert re.search(r"^## (\S+)", changes, re.MULTILINE).group(1) == dbmd.__version__
+    shown = subprocess.run([sys.executable, "-m", "dbmd", "--version"], capture_output=True, text=True, check=True)
+    assert shown.stdout.split()[-1] == dbmd.__version__
+    dbmd.DBMD(2, random_state=0).fit([[0.0], [1.0], [5.0]]).save(tmp_path / "model")
+    saved = json.loads((tmp_path / "model" / "model.json").read_text("utf-8"))
+    assert saved["fit"]["versions"]["dbmd"] == dbmd.__version__
 
 
 def test_the_fixed_names():

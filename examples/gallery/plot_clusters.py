@@ -68,7 +68,7 @@ ax.legend(title="engine")
 # ``history_`` counts the numbers that a node sends to the driver. With 60 features and 4 components that is ``60 *
 # 4`` and ``4 * 4`` numbers and a few more in each iteration, however many samples the node holds.
 
-n_samples = np.array([1_000, 3_000, 10_000, 30_000, 100_000])
+n_samples = np.array([1_000, 5_000, 20_000, 100_000])
 sent = []
 for n in n_samples:
     model = DBMD(n_components=4, engine="dask", random_state=0).fit(make_array(int(n), n_blocks=5))

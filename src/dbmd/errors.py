@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from dbmd._utils.text import one_line
 
+__all__ = ["DataError", "EngineError"]
+
 
 class DataError(ValueError):
     """The data cannot be used as they are; the message says where, what is wrong, and what to do."""
