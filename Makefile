@@ -1,16 +1,17 @@
-# make demo, make test, make check, make bench: each sets up what it needs in .venv first; make oldest in .venv-oldest.
+# make demo, make test, make check, make docs, make bench: each sets up what it needs in .venv first.
 # The tests run on all cores, so each process keeps BLAS to one. Relative paths only, so that a checkout may lie in a folder with a space in its name.
 PYTHON ?= python3
 PY := .venv/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest check bench lock clean
+.PHONY: help demo test check docs bench lock clean
 
 help:
 	@echo "make demo    fit built-in real data and show what was found"
 	@echo "make test    run all tests"
 	@echo "make oldest  run the core tests with the oldest versions that pyproject.toml allows"
 	@echo "make check   lint, types, import contracts"
+	@echo "make docs    build the site in docs/_build/html, and check its links and names"
 	@echo "make bench   measure speed and memory beside scikit-learn and Spark (an hour or two)"
 	@echo "make lock    note the versions that are installed as those that were tested"
 
@@ -43,6 +44,14 @@ check: .venv/installed
 	$(PY) -m mypy
 	.venv/bin/lint-imports --no-cache
 
+.venv/docs-installed: pyproject.toml .venv/installed
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	touch .venv/docs-installed
+
+docs: .venv/docs-installed
+	OPENBLAS_NUM_THREADS=1 $(PY) -m sphinx --fail-on-warning --keep-going --nitpicky --quiet docs docs/_build/html
+	$(PY) docs/check.py docs/_build/html
+
 bench: .venv/installed
 	$(PY) -m benchmarks
 
@@ -53,4 +62,4 @@ lock: .venv/installed
 	$(PY) -m pip freeze --exclude-editable >> requirements/tested.txt
 
 clean:
-	rm -rf .venv .venv-* demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv demo docs/_build docs/api docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis

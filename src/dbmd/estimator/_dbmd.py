@@ -121,7 +121,7 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         explained (of all data, and by source), classes, and where the data come from.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, if the data had any.
 
     References
@@ -328,6 +328,109 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         check_can_transform(X)
         self.fit(X, source=source)
         return self.labels_ if hasattr(self, "labels_") else self.predict(X, source=source)
+
+    # -- using a fitted model --------------------------------------------------------------------------------------
+
+    def transform(self, X: Any, *, source: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the memberships of samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The samples.
+        source : array-like of shape (n_samples,), optional
+            Their sources. One that the fit knew has its noise level; that of any other is estimated from these samples.
+            Without it the samples are of the one source of the fit, or, if that had several, of an unknown one.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Rows on the simplex.
+        """
+        return self._transform(X, source)
+
+    def predict(self, X: Any, *, source: ArrayLike | None = None) -> NDArray[np.intp]:
+        """Return the cluster of each sample: its largest membership.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The samples.
+        source : array-like of shape (n_samples,), optional
+            Their sources, as for :meth:`transform`.
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+        """
+        return self._transform(X, source).argmax(axis=1)
+
+    def predict_proba(self, X: Any, *, source: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the memberships of samples, as :meth:`transform` does, for dense data and always as an array.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples.
+        source : array-like of shape (n_samples,), optional
+            Their sources, as for :meth:`transform`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        if sparse.issparse(X):
+            # scikit-learn's checks take whatever has predict_proba and accepts sparse data for a classifier, and want
+            # a column for each class.
+            raise TypeError("predict_proba takes no sparse data. Call transform: it returns the same memberships.")
+        return self._transform(X, source)
+
+    def inverse_transform(self, H: Any) -> NDArray[Any]:
+        """Return the samples that memberships stand for, ``H @ components_``.
+
+        Parameters
+        ----------
+        H : array-like of shape (n_samples, n_components)
+            Memberships.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        H = check_array(H, dtype=[np.float64, np.float32])
+        if H.shape[1] != len(self.components_):
+            raise ValueError(f"H must have n_components = {len(self.components_)} columns. Got shape {H.shape}.")
+        return np.asarray(H @ self.components_)
+
+    def score(self, X: Any, y: Any = None, *, source: ArrayLike | None = None) -> float:
+        """Return the mean log-likelihood of the samples, given their memberships.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The samples.
+        y : None
+            Ignored.
+        source : array-like of shape (n_samples,), optional
+            Their sources, as for :meth:`transform`.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        with self._opened(X, source, reset=False) as data:
+            sigma2 = self._noise_for(data)
+            n, m = data.shape
+            W = self.components_.T.astype(float)
+            step = partial(sweep, sigma2=sigma2, prior=self._prior, origin=origin_of(W, data.dtype), gather=False)
+            with self._engine(data) as engine:
+                found = engine.ask(step, W)
+        log_likelihood = -0.5 * sum(
+            s.squares / sigma2[c] + m * s.n * np.log(2 * np.pi * sigma2[c]) for c, s in found.items()
+        )
+        return float(log_likelihood / n)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted model to a directory: ``model.json`` and ``arrays.npz``, no pickle.

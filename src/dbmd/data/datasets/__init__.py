@@ -24,7 +24,7 @@ _LOADERS: dict[str, Callable[[Draw], Labelled]] = {
     "mnist-400k": mnist.load_400k,
     "cellmix": cellmix.load,
 }
-NAMES = tuple(_LOADERS)
+NAMES = tuple(_LOADERS)  #: Names of the data sets, a tuple of str.
 
 
 def load(name: str, *, n: int | None = None, seed: int = 0) -> Labelled:
