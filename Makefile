@@ -48,7 +48,9 @@ check: .venv/installed
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	touch .venv/docs-installed
 
+# All pages anew: what Sphinx finds wrong with a page it says only when it reads it. Examples that have not changed are not run again.
 docs: .venv/docs-installed
+	rm -rf docs/_build docs/api
 	OPENBLAS_NUM_THREADS=1 $(PY) -m sphinx --fail-on-warning --keep-going --nitpicky --quiet docs docs/_build/html
 	$(PY) docs/check.py docs/_build/html
 

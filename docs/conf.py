@@ -12,6 +12,8 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 sys.path[:0] = [str(ROOT / "src"), str(DOCS)]
 
+from check import public_names  # noqa: E402
+
 import dbmd  # noqa: E402
 
 project = "dbmd"
@@ -31,6 +33,11 @@ extensions = [
 exclude_patterns = ["_build", "_templates", "sg_execution_times.rst", "**/sg_execution_times.rst"]
 templates_path = ["_templates"]
 nitpicky = True
+# What is private, and other libraries, have no page here: names of theirs are shown without a link.
+nitpick_ignore_regex = [
+    ("py:.*", rf"(?!({'|'.join(map(re.escape, public_names()))})\b)dbmd\..*"),
+    ("py:.*", r"(?!dbmd\.).*\..*"),
+]
 
 # -- Markdown ----------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 ORDER = (
     "plot_quick_start.py",
     "plot_noisy_sources.py",
+    "plot_evidence.py",
     "plot_reading_memberships.py",
     "plot_files.py",
     "plot_tables.py",

@@ -99,3 +99,11 @@ def test_a_style_that_loads_from_the_network_is_found(site):
 def test_a_public_name_without_a_page_is_found(site):
     (site / "objects.inv").write_bytes(b"# 1\n# 2\n# 3\n# 4\n" + zlib.compress(b"dbmd.DBMD py:class 1 api.html -"))
     assert "dbmd.load is public, and has no page in the reference: add it to docs/api.md." in check.without_a_page(site)
+
+
+def test_the_map_names_every_module():
+    """CONTRIBUTING.md says where everything is: each module and package of dbmd once, and nothing that is not there."""
+    section = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("## The map")[1].split("\n## ")[0]
+    named = re.findall(r"^      (\w+(?:\.\w+)?)/?  .*?(?:  (\w+\.py))?$", section, re.MULTILINE)
+    there = {path.name for path in (ROOT / "src" / "dbmd").iterdir() if path.name not in ("__init__.py", "__pycache__")}
+    assert {name for pair in named for name in pair if name} | {"py.typed"} == there
