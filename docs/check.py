@@ -90,10 +90,15 @@ def public_names() -> list[str]:
     names: list[tuple[ModuleType, str]] = []
     for module_name in PUBLIC:
         module = import_module(module_name)
-        own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == module_name]
+        own = [name for name, value in vars(module).items() if _is_own(value, module_name)]
         offered = getattr(module, "__all__", [name for name in own if not name.startswith("_")])
         names += [(module, name) for name in offered if not name.startswith("__")]
     return [f"{module.__name__}.{name}" for module, name in names if not inspect.ismodule(getattr(module, name))]
+
+
+def _is_own(value: object, module_name: str) -> bool:
+    """Say whether something is a class or a function of a module itself."""
+    return (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__ == module_name
 
 
 def without_a_page(site: Path) -> Iterator[str]:

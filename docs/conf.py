@@ -120,6 +120,7 @@ autosummary_generate = True
 autosummary_filename_map = {"dbmd.metrics.Agreement": "dbmd.metrics.Agreement-class"}
 autodoc_typehints = "none"  # numpydoc's sections say it in words
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
@@ -133,6 +134,7 @@ sphinx_gallery_conf = {
     "copyfile_regex": "",
     "download_all_examples": False,
     "show_signature": False,
+    "capture_repr": (),  # what is printed, and figures
     "min_reported_time": 60,
     "write_computation_times": False,
     "show_memory": False,
