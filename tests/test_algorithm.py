@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from dbmd import DBMD
-from dbmd.algorithm import FRESH, descend
+from dbmd.algorithm import COLD_EVERY, descend
 from dbmd.config import Config
 from dbmd.data import block, partition
 from dbmd.dataset import in_memory
@@ -850,9 +850,9 @@ def test_a_resumed_fit_cannot_be_told_from_one_that_ran_through(solver, keeps, d
     if parameters["inference"] == "map":
         parameters["alpha"] = data.draw(st.sampled_from([1.0, 1.5]), "alpha")
     expected, states = states_of(dataset, **parameters)
-    allowed = [state for state in states if not keeps or len(state.history) % FRESH == 0] or states[-1:]
+    allowed = [state for state in states if not keeps or len(state.history) % COLD_EVERY == 0] or states[-1:]
     state = data.draw(st.sampled_from(allowed), "state")
-    if state is states[-1] and keeps and len(state.history) % FRESH:
+    if state is states[-1] and keeps and len(state.history) % COLD_EVERY:
         assume(state.converged)  # nothing is left to do
     assert_cannot_be_told_apart(resumed(dataset, state, **parameters), expected)
 
@@ -865,7 +865,7 @@ def test_what_resumes_is_the_attempt_that_was_interrupted_and_the_best_one_befor
     assert {state.attempt for state in states} == {0, 1, 2}
     for state in states:
         assert (state.best is None) == (state.attempt == 0)
-        if len(state.history) == FRESH:
+        if len(state.history) == COLD_EVERY:
             assert_cannot_be_told_apart(resumed(dataset, state, **parameters), expected)
 
 
@@ -878,12 +878,12 @@ def test_a_fit_that_is_stopped_and_resumed_ends_where_it_would_have():
 
     def stop_after_twenty(state):
         states.append(state)
-        return len(state.history) == 2 * FRESH
+        return len(state.history) == 2 * COLD_EVERY
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         DBMD(**parameters).fit_data(dataset, on_iteration=stop_after_twenty)
-    assert len(states) == 2 * FRESH
+    assert len(states) == 2 * COLD_EVERY
     assert_cannot_be_told_apart(resumed(dataset, states[-1], **parameters), expected)
 
 
@@ -913,7 +913,7 @@ def test_states_are_left_alone_by_what_goes_on_from_them():
     X, source, _, _ = mixture(seed=2)
     dataset = in_memory(X, np.arange(3), source)
     _, states = states_of(dataset, n_components=3, max_iter=12, tol=0.0)
-    state = states[FRESH - 1]
+    state = states[COLD_EVERY - 1]
     copies = state.W.copy(), state.sigma2.copy(), len(state.history)
     resumed(dataset, state, n_components=3, max_iter=15, tol=0.0)
     assert_array_equal(state.W, copies[0])

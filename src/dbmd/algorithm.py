@@ -34,10 +34,10 @@ from dbmd.config import Config
 from dbmd.engines import Metered
 from dbmd.model.draw import Moments, check_magnitude, moments
 from dbmd.model.evidence import Evidence
-from dbmd.model.memory import Memory
+from dbmd.model.lbfgs import LBFGS
 from dbmd.model.noise import Noise
 from dbmd.model.objective import explained_variance, objective
-from dbmd.model.path import Path
+from dbmd.model.past import PastStatistics
 from dbmd.model.result import Iteration, Result, State
 from dbmd.model.start import STARTS, Sample, draw_sample, k_means, nearest
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, gram, middle
@@ -46,8 +46,9 @@ from dbmd.solvers import WStep
 from dbmd.sweep import Survey, origin_of, summarise, survey, sweep
 
 OnIteration = Callable[[State], object]
-# Every so many sweeps start from nothing but W: a fit that is resumed there cannot be told from one that ran through.
-FRESH = 10
+# In one sweep of so many, memberships start from W alone instead of from the last memberships: a fit that is resumed
+# there gives the same result, bit for bit, as one that was not interrupted.
+COLD_EVERY = 10
 
 
 def fit(
@@ -134,8 +135,8 @@ def fit(
     summaries = found.stats.map(lambda s: s.summary(W, origin))
     value = objective(summaries, W, sigma2, config.lam).value
     explained = explained_variance(found.stats, summaries, n_sources)
-    memory = Memory(found.stats, origin)
-    return Result(W, sigma2, best.evidence, value, list(best.history), best.converged, found.profile, explained, memory)
+    past = PastStatistics(found.stats, origin)
+    return Result(W, sigma2, best.evidence, value, list(best.history), best.converged, found.profile, explained, past)
 
 
 def descend(state: State, setting: Setting, on_iteration: OnIteration = lambda state: None) -> State:
@@ -149,9 +150,9 @@ def descend(state: State, setting: Setting, on_iteration: OnIteration = lambda s
 
     while not state.converged and len(state.history) < config.max_iter:
         clock, traffic = time.perf_counter(), engine.traffic
-        last, path, sigma2 = state.objective, state.path, state.sigma2
-        point = state.W if path.ahead is None else path.ahead
-        passes, warm = 0, len(state.history) % FRESH > 0
+        last, lbfgs, sigma2 = state.objective, state.lbfgs, state.sigma2
+        point = state.W if lbfgs.ahead is None else lbfgs.ahead
+        passes, warm = 0, len(state.history) % COLD_EVERY > 0
         while True:
             at_nodes = partial(h_step, sigma2=sigma2, warm=warm)
             if solver.GATHERS:
@@ -166,16 +167,16 @@ def descend(state: State, setting: Setting, on_iteration: OnIteration = lambda s
             if evidence is None:
                 break
             # Residuals that may be rounding say nothing about directions.
-            behind = path if noise.can_be_told(found.summaries, found.step.W) else Path()
-            onward = behind.to(point, found.step.W, found.A, origin, config.lam)
-            if path.leads_to(onward, found.A):
-                path = onward
+            known = lbfgs if noise.is_above_rounding(found.summaries, found.step.W) else LBFGS()
+            updated = known.update(point, found.step.W, found.A, origin, config.lam)
+            if lbfgs.accepts(updated, found.A):
+                lbfgs = updated
                 break
-            point, path, warm = state.W, path.anew(), True  # too far: alternation goes on from W itself
+            point, lbfgs, warm = state.W, lbfgs.restart(), True  # the step was too long: continue from W itself
         if evidence is None and last is not None and now.exceeds(last, dtype):
             return replace(state, converged=True)  # within rounding of this type nothing improves: keep the last state
 
-        change = now.gain(last) if evidence is None else path.change
+        change = now.gain(last) if evidence is None else lbfgs.change
         total = engine.traffic - traffic
         record = Iteration(
             iteration=len(state.history) + 1,
@@ -197,8 +198,8 @@ def descend(state: State, setting: Setting, on_iteration: OnIteration = lambda s
             sigma2=levels,
             objective=now,
             history=(*state.history, record),
-            path=path,
-            converged=change <= config.tol or path.is_stuck(sum(s.n for s in found.summaries.values())),
+            lbfgs=lbfgs,
+            converged=change <= config.tol or lbfgs.is_stuck(sum(s.n for s in found.summaries.values())),
         )
         if on_iteration(state):
             break

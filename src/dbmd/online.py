@@ -1,15 +1,15 @@
-"""Samples that come in batches: a step of the algorithm for each batch, on statistics that fade.
+"""Samples that come in batches: one step of the algorithm for each batch, on the statistics of this and earlier ones.
 
-W needs nothing of the samples but statistics, and these add. So those of earlier batches, with the memberships that
-the samples had then, stand for the samples themselves (Mairal, Bach, Ponce and Sapiro, Online learning for matrix
+The W-step needs statistics of the samples only, and these add. So the statistics of earlier batches, with the
+memberships that their samples had then, replace the samples (Mairal, Bach, Ponce and Sapiro, Online learning for matrix
 factorization and sparse coding, JMLR 2010):
 
-    H       of the batch, at the present W and sigma          sweep.py
-    W       (P) on the batch and what is remembered           model/lasso.py
-    sigma   a mean square over the batch and what is remembered, for each source that is in the batch
+    H       of the batch, at the present W and sigma                     sweep.py
+    W       (P) on the statistics of the batch and of the past           model/lasso.py, model/past.py
+    sigma   a mean square over both, for each source of the batch        model/noise.py
 
-With each batch, what is remembered counts for less: by ``forget_factor``. The problem (P) itself stays as it is; so lam
-weighs against so many samples as are remembered, n / (1 - forget_factor) in the long run with batches of n.
+With each batch the past is multiplied by ``forget_factor``. Problem (P) stays the same, so lam is relative to the
+number of samples that the past counts for: n / (1 - forget_factor) in the long run with batches of n.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from dbmd.engines import Metered
 from dbmd.h_step import origin_of
 from dbmd.model.evidence import Evidence
 from dbmd.model.lasso import minimise
-from dbmd.model.memory import Memory
 from dbmd.model.noise import Noise
 from dbmd.model.objective import explained_variance, objective
+from dbmd.model.past import PastStatistics
 from dbmd.model.problem import Problem
 from dbmd.model.result import Iteration, Result
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary
@@ -39,7 +39,7 @@ from dbmd.sweep import survey, sweep
 def update(
     engine: Engine,
     config: Config,
-    memory: Memory,
+    before: PastStatistics,
     W: Float,
     sigma2: Float,
     evidence: Evidence | None,
@@ -48,24 +48,24 @@ def update(
     n_classes: int,
     dtype: np.dtype[Any],
 ) -> Result:
-    """Return the model after a batch: of the batch are objective, profile and explained variance.
+    """Return the model after a batch. Objective, profile and explained variance are those of the batch.
 
     Parameters
     ----------
     engine : Engine
-        Holds the nodes of the batch.
+        Has the nodes of the batch.
     config : Config
         The parameters.
-    memory : Memory
-        What is remembered of the batches before.
+    before : PastStatistics
+        Of the batches before.
     W : array of shape (m, r)
         The basis so far.
     sigma2 : array of shape (n_sources,)
-        The noise levels so far, of all sources.
+        The noise levels of all sources so far.
     evidence : Evidence, optional
         How the memberships are integrated out; None with ``map``.
     numbers : array of int of shape (n_sources of the batch,)
-        Which of all sources each source of the batch is.
+        The code of each source of the batch among all sources.
     n_classes : int
         Number of known classes.
     dtype : dtype
@@ -76,8 +76,8 @@ def update(
     Result
     """
     clock, engine, n_sources = time.perf_counter(), Metered(engine), len(sigma2)
-    before, origin = W, origin_of(W, dtype)
-    past = memory.faded(config.forget_factor).about(origin)
+    W_before, origin = W, origin_of(W, dtype)
+    past = before.faded(config.forget_factor).about(origin)
 
     def of_all(batch: PerSource[Statistics]) -> PerSource[Statistics]:
         return PerSource({int(numbers[c]): s for c, s in batch.items()})
@@ -89,13 +89,13 @@ def update(
     stats = past.stats + of_all(engine.ask(h_step, W))
     W = minimise(Quadratic.of(stats, sigma2, origin), config.lam, W)
     levels = Noise.for_data(config.noise, n_sources, stats, origin, dtype).levels(at(W, stats), W)
-    # A batch tells nothing of the noise of a source that is not in it.
+    # A batch says nothing about the noise of a source that is not in it.
     is_there = np.isin(np.arange(n_sources), numbers)
     sigma2 = np.where(is_there | (config.noise != "source"), levels, sigma2)
     traffic = engine.last
 
-    # As at the end of a fit: labels, sizes and objective are those of the model as it is kept. Its memberships, newer
-    # than those that W was found from, are the ones to remember.
+    # As at the end of a fit: labels, sizes and objective belong to the model as it is returned. Its memberships, which
+    # are newer than those that W was found from, enter the past.
     W = W.astype(dtype).astype(np.float64)
     last = partial(
         survey, sigma2=sigma2[numbers], prior=config.prior, origin=origin, evidence=evidence, n_classes=n_classes
@@ -113,7 +113,7 @@ def update(
         floats_down=traffic.floats_down,
         total_floats_up=engine.traffic.floats_up,
         total_floats_down=engine.traffic.floats_down,
-        w_change=Problem.of(summaries, sigma2, config.lam, engine.n_nodes).change(W, before),
+        w_change=Problem.of(summaries, sigma2, config.lam, engine.n_nodes).change(W, W_before),
         w_converged=True,
         passes=2,
     )
@@ -126,5 +126,5 @@ def update(
         converged=None,
         profile=found.profile.among(numbers, n_sources),
         explained=explained_variance(batch, summaries, n_sources),
-        memory=Memory(past.stats + batch, origin),
+        past=PastStatistics(past.stats + batch, origin),
     )

@@ -94,7 +94,7 @@ def find_start(
     with ThreadPoolExecutor(available_threads()) as pool, one_blas_thread():
         clusters = k_means(sample, r, seed, pool.map)
         if config.inference == "evidence" and evidence is None:
-            excess = noise_excess(sample.Xt, clusters.weights, sample.source, setting.n_sources, r, pool.map)
+            excess = noise_excess(sample.Xt, clusters.weights, sample.source_codes, setting.n_sources, r, pool.map)
             evidence = Evidence.of(excess, sample.n_of_all, r)
     if config.inference == "map" and not sample.is_worth_a_peak_fit:
         return begin(setting, clusters.W)
@@ -106,11 +106,11 @@ def find_start(
         sample_setting = replace(setting, engine=driver, config=sample_config, dtype=sample_type)
         state = begin(sample_setting, clusters.W)
         if evidence is not None:
-            state = replace(state, evidence=Evidence.of(evidence.excess, len(sample.source), r))
+            state = replace(state, evidence=Evidence.of(evidence.excess, len(sample.source_codes), r))
         state = descend(state, sample_setting)
     origin = state.origin.astype(dtype).astype(np.float64)  # exact in the type of the samples
     floor = state.floor * least_level(dtype) / least_level(sample_type)
-    return State(state.W, state.sigma2, origin, floor, evidence, path=state.path.elsewhere())
+    return State(state.W, state.sigma2, origin, floor, evidence, lbfgs=state.lbfgs.for_other_samples())
 
 
 def start_from(
@@ -156,8 +156,8 @@ def _find_evidence(setting: Setting, moments: PerSource[Moments], seed: int, sig
     r = setting.config.n_components
     sample = draw_sample(setting.engine.ask, moments, r, seed)
     with one_blas_thread():
-        weights = sample.weights / sigma2[sample.source]
-        excess = noise_excess(sample.Xt, weights, sample.source, len(sigma2), r)
+        weights = sample.weights / sigma2[sample.source_codes]
+        excess = noise_excess(sample.Xt, weights, sample.source_codes, len(sigma2), r)
     return Evidence.of(excess, sample.n_of_all, r)
 
 
@@ -173,8 +173,8 @@ def _nodes_on_the_driver(sample: Sample, Xt: Any, dtype: np.dtype[Any]) -> list[
     dtype : dtype
         Type to compute with.
     """
-    order = np.argsort(sample.source, kind="stable")
+    order = np.argsort(sample.source_codes, kind="stable")
     n_nodes = min(SAMPLE_NODES, 1 + len(order) // SAMPLES_PER_NODE)
-    nodes = partition(Xt[order], sample.source[order], n_nodes, dtype)
+    nodes = partition(Xt[order], sample.source_codes[order], n_nodes, dtype)
     weights = np.split(sample.weights[order], [node.samples.first_row for node in nodes[1:]])
     return [replace(node, weights=own) for node, own in zip(nodes, weights, strict=True)]

@@ -14,7 +14,7 @@ import pytest
 import dbmd
 from cli.running import process, refused, run, samples, wait_for, write_parquet
 from dbmd import storage
-from dbmd.algorithm import FRESH
+from dbmd.algorithm import COLD_EVERY
 from dbmd.saved.checkpoint import Checkpoint
 from dbmd.saved.lock import Lock
 from dbmd.storage import from_npz
@@ -149,7 +149,7 @@ def test_a_file_that_changes_during_a_fit_is_said_and_the_checkpoint_stays(kind,
 @pytest.mark.parametrize("name", FITS)
 def test_wherever_a_fit_ended_it_goes_on_to_the_same_end(name, data, tmp_path, kill_after):
     whole = json.loads(run(*command(data, name, "-o", tmp_path / "whole", "--json")).stdout)
-    assert whole["n_iter"] > FRESH
+    assert whole["n_iter"] > COLD_EVERY
     model = tmp_path / "model"
     fit = command(data, name, "-o", model, "--checkpoint", "0", "--resume")
     for iterations in (3, 14, 17, 25):  # of each run: before there is anything, and not at round numbers
@@ -171,7 +171,7 @@ def test_seconds_before_the_stop_count(data, tmp_path, kill_after):
     kill_after(10**6)
     run(*fit, "--resume")
     model = dbmd.load(tmp_path / "model")
-    assert model.fit_info_["seconds"] >= sum(record.seconds for record in model.history_[: 2 * FRESH])
+    assert model.fit_info_["seconds"] >= sum(record.seconds for record in model.history_[: 2 * COLD_EVERY])
 
 
 # -- what is refused -----------------------------------------------------------------------------------------------
@@ -359,7 +359,7 @@ def test_a_checkpoint_that_is_none_is_an_error(stopped):
 
 def test_progress_says_where_it_goes_on(stopped):
     fit = [argument for argument in resume(stopped) if argument != "-q"]
-    assert f"Going on after iteration {FRESH}." in run(*fit).stderr
+    assert f"Going on after iteration {COLD_EVERY}." in run(*fit).stderr
 
 
 def test_a_checkpoint_can_be_written_beside_a_model_in_a_new_folder(data, tmp_path, kill_after):

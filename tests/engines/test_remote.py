@@ -15,7 +15,7 @@ from dbmd.algorithm import fit
 from dbmd.config import Config
 from dbmd.data import partition
 from dbmd.engines import local
-from dbmd.engines._remote import LOOKS_BACK, Call, Failed, Lost, Remote, Run, Sent, added
+from dbmd.engines._remote import LOOKS_BACK, Call, Failed, Lost, PartialSum, Remote, Sent, added
 from dbmd.engines._spark_executor import Folder
 from dbmd.engines.dask import _InMemory
 from dbmd.model.node import Node, continues
@@ -238,16 +238,16 @@ def test_adding_keeps_the_order_and_adds_only_neighbours(order, absent, lost, fa
     def outcome(i):
         if i in lost:
             return Lost(i)
-        return Failed(i, b"") if i in failed else Run(i, i + 1, pickle.dumps((i,)), i, (i,))
+        return Failed(i, b"") if i in failed else PartialSum(i, i + 1, pickle.dumps((i,)), i, (i,))
 
     joined = added(outcome(i) for i in order if i not in absent)
     assert added(joined) == joined
     assert [o.first for o in joined] == sorted(o.first for o in joined)
     sound = [i for i in range(6) if i not in absent | lost | failed]
-    runs = [o for o in joined if isinstance(o, Run)]
+    runs = [o for o in joined if isinstance(o, PartialSum)]
     assert [i for run in runs for i in pickle.loads(run.reply)] == sound
     assert [i for run in runs for i in run.changed] == sound
-    assert [o for o in joined if not isinstance(o, Run)] == [outcome(i) for i in sorted(lost | failed)]
+    assert [o for o in joined if not isinstance(o, PartialSum)] == [outcome(i) for i in sorted(lost | failed)]
     for run in runs:
         members = pickle.loads(run.reply)
         assert members == tuple(range(run.first, run.stop))

@@ -21,7 +21,7 @@ from dbmd import DBMD, open_data
 from dbmd.config import Config
 from dbmd.data.partition import partition
 from dbmd.engines.local import Engine
-from dbmd.model.memory import Memory
+from dbmd.model.past import PastStatistics
 from dbmd.online import update
 from dbmd.report.page import render
 from dbmd.sweep import sweep
@@ -108,14 +108,14 @@ def assert_same_statistics(mine, other, rtol=1e-9):
             assert_allclose(getattr(mine[c], name), getattr(other[c], name), rtol=rtol, atol=rtol * scale)
 
 
-def test_with_nothing_forgotten_and_the_same_w_the_memory_is_that_of_all_samples():
+def test_with_nothing_forgotten_and_the_same_w_the_past_is_that_of_all_samples():
     stream, W, sigma2 = batches(3, sigmas=(0.1, 1.0)), basis(), np.array([0.01, 1.0])
-    memory = Memory.of_nothing(8)
+    past = PastStatistics.of_nothing(8)
     for X, source in stream:
         with Engine(partition(X, source, 2)) as engine:
             found = engine.ask(lambda node: sweep(node, W, sigma2=sigma2, prior=np.zeros(3)))
-        memory = Memory(memory.faded(1.0).stats + found, memory.origin)
-    assert_same_statistics(memory.stats, sums_of(stream, W, sigma2, np.zeros(8)))
+        past = PastStatistics(past.faded(1.0).stats + found, past.origin)
+    assert_same_statistics(past.stats, sums_of(stream, W, sigma2, np.zeros(8)))
 
 
 def test_a_sample_that_came_k_batches_ago_counts_for_f_to_the_k():
@@ -125,15 +125,15 @@ def test_a_sample_that_came_k_batches_ago_counts_for_f_to_the_k():
 
 
 @pytest.mark.parametrize("lam", [0.0, 50.0])
-def test_one_update_is_the_minimiser_on_the_batch_and_the_memory(lam):
+def test_one_update_is_the_minimiser_on_the_batch_and_the_past(lam):
     """By hand: one batch remembered, half forgotten, so lam weighs against one and a half batches."""
     (X1, _), (X2, _) = batches(2)
     config = Config(n_components=3, noise=1.0, forget_factor=0.5, lam=lam)
     W, nothing = basis(1), np.zeros(8)
-    memory = Memory(sums_of([(X1, np.zeros(len(X1), int))], W, np.ones(1), nothing), nothing)
+    past = PastStatistics(sums_of([(X1, np.zeros(len(X1), int))], W, np.ones(1), nothing), nothing)
     with Engine(partition(X2, 0, 2)) as engine:
         setting = {"numbers": np.zeros(1, int), "n_classes": 0, "dtype": np.dtype(float)}
-        found = update(engine, config, memory, W, np.ones(1), None, **setting).W
+        found = update(engine, config, past, W, np.ones(1), None, **setting).W
     H1, H2 = (memberships_at(W, X) for X in (X1, X2))
     G = found @ (0.5 * H1.T @ H1 + H2.T @ H2) - (0.5 * H1.T @ X1 + H2.T @ X2).T
     assert_allclose(G[found != 0], -lam * np.sign(found[found != 0]), atol=1e-6)

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from clusters import DATA
 from dbmd.data import block, partition
-from dbmd.model.draw import Chances, Draw, Share, draw_share, draw_uniform, exponentials, moments
+from dbmd.model.draw import Chances, Draw, DrawnSamples, draw_fraction, draw_uniform, exponentials, moments
 from dbmd.model.node import Node
 from strategies import cuts, generators
 
@@ -99,20 +99,20 @@ def dense(Xt):
     return Xt.toarray() if sparse.issparse(Xt) else Xt
 
 
-def chances(*nodes, share):
+def chances(*nodes, fraction):
     """Return the chances of the samples of nodes."""
-    return Chances.of(reduce(add, (moments(node)[1] for node in nodes)), share)
+    return Chances.of(reduce(add, (moments(node)[1] for node in nodes)), fraction)
 
 
 @given(generators(), st.integers(1, 40), st.sampled_from([0.2, 0.7, 1.0]), st.sampled_from([*DATA]), st.data())
-def test_a_share_does_not_depend_on_the_cut_into_nodes_or_their_order(rng, n, share, kind, data):
+def test_a_fraction_does_not_depend_on_the_nodes_or_their_order(rng, n, fraction, kind, data):
     Xt, sources = DATA[kind](rng.normal(size=(n, 2))), rng.integers(0, 3, n)
     (whole,) = partition(Xt, sources, 1)
-    _, expected = draw_share(whole, seed=5, chances=chances(whole, share=share))
+    _, expected = draw_fraction(whole, seed=5, chances=chances(whole, fraction=fraction))
     edges = data.draw(st.permutations(list(pairwise(data.draw(cuts(n))))))
     nodes = [Node("part", block.Block(Xt[start:stop], sources[start:stop], start)) for start, stop in edges]
-    mine = chances(*nodes, share=share)
-    total = reduce(add, [draw_share(node, seed=5, chances=mine)[1] for node in nodes])
+    mine = chances(*nodes, fraction=fraction)
+    total = reduce(add, [draw_fraction(node, seed=5, chances=mine)[1] for node in nodes])
     assert sorted(i for numbers, *_ in total.pieces for i in numbers) == sorted(
         i for numbers, *_ in expected.pieces for i in numbers
     )
@@ -126,10 +126,10 @@ def test_a_share_does_not_depend_on_the_cut_into_nodes_or_their_order(rng, n, sh
 
 
 @pytest.mark.parametrize("kind", DATA)
-def test_a_share_of_one_is_all_samples_in_their_order_with_their_sources(kind, rng):
+def test_a_fraction_of_one_is_all_samples_in_their_order_with_their_sources(kind, rng):
     Xt, sources = DATA[kind](rng.normal(size=(50, 3))), np.arange(50) * 7 % 4
     (node,) = partition(Xt, sources, 1)
-    found, its, weights = draw_share(node, seed=0, chances=chances(node, share=1.0))[1].in_order()
+    found, its, weights = draw_fraction(node, seed=0, chances=chances(node, fraction=1.0))[1].in_order()
     assert_array_equal(dense(found), dense(Xt))
     assert_array_equal(its, sources)
     assert_array_equal(weights, 1.0)
@@ -137,17 +137,16 @@ def test_a_share_of_one_is_all_samples_in_their_order_with_their_sources(kind, r
 
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e9])
 @pytest.mark.parametrize("tail", ["none", "light", "heavy"])
-def test_a_share_is_about_as_large_as_was_asked_for(offset, tail, rng):
+def test_a_fraction_is_about_as_large_as_was_asked_for(offset, tail, rng):
     n = 20_000
     Xt = offset + {"none": np.zeros((n, 2)), "light": rng.normal(size=(n, 2)), "heavy": rng.pareto(1.1, (n, 2))}[tail]
     (node,) = partition(Xt, 0, 1)
-    for share in (0.001, 0.1, 0.5):
-        drawn = sum(
-            len(numbers) for numbers, *_ in draw_share(node, seed=3, chances=chances(node, share=share))[1].pieces
-        )
+    for fraction in (0.001, 0.1, 0.5):
+        _, found = draw_fraction(node, seed=3, chances=chances(node, fraction=fraction))
+        drawn = sum(len(numbers) for numbers, *_ in found.pieces)
         # At most: a sample that is certain to be drawn, and more than that, is drawn once.
-        assert drawn - share * n < 5.0 * np.sqrt(share * n)
-        assert drawn - 0.5 * share * n > -5.0 * np.sqrt(share * n)
+        assert drawn - fraction * n < 5.0 * np.sqrt(fraction * n)
+        assert drawn - 0.5 * fraction * n > -5.0 * np.sqrt(fraction * n)
 
 
 @pytest.mark.parametrize("kind", DATA)
@@ -156,10 +155,10 @@ def test_what_is_drawn_stands_for_all_of_each_source(kind, rng):
     n, sources = 3000, np.arange(3000) % 2
     Xt = rng.normal(size=(n, 2)) * np.where(sources, 30.0, 1.0)[:, None] + np.where(np.arange(n) < 4, 1e4, 0.0)[:, None]
     (node,) = partition(DATA[kind](Xt), sources, 1)
-    known = chances(node, share=0.1)
+    known = chances(node, fraction=0.1)
     counts, sums, far = [], [], []
     for seed in range(300):
-        drawn, its, weights = draw_share(node, seed=seed, chances=known)[1].in_order()
+        drawn, its, weights = draw_fraction(node, seed=seed, chances=known)[1].in_order()
         assert weights.max() <= 20.0 * (1.0 + 1e-9)
         assert weights.min() >= 1.0
         counts.append(np.bincount(its, weights))
@@ -171,11 +170,11 @@ def test_what_is_drawn_stands_for_all_of_each_source(kind, rng):
     assert np.mean(far) == 4.0  # all of them, always
 
 
-def test_shares_are_added_without_copying_and_survive_the_way_to_the_centre(rng):
+def test_drawn_samples_are_added_without_copying_and_can_be_pickled(rng):
     (node,) = partition(rng.normal(size=(9, 2)), 0, 1)
     (thin,) = partition(sparse.csr_array(rng.normal(size=(6, 2))), 1, 1)  # files of several formats may be one source
-    both = chances(node, thin, share=1.0)
-    one, other = (draw_share(part, seed=0, chances=both)[1] for part in (node, thin))
+    both = chances(node, thin, fraction=1.0)
+    one, other = (draw_fraction(part, seed=0, chances=both)[1] for part in (node, thin))
     total = one + other
     assert all(mine is its for mine, its in zip(total.pieces, one.pieces + other.pieces, strict=True))
     sent = pickle.loads(pickle.dumps(total, 5)).in_order()
@@ -191,6 +190,6 @@ def test_moments_add_and_a_node_may_be_empty(kind, rng):
     assert (total.n, total.stored) == (6, 18)
     assert_allclose(total.total, Xt.sum(axis=0), rtol=1e-6)
     about = Xt.mean(axis=0)
-    assert_allclose(total.spread(about), ((Xt - about) ** 2).sum(axis=1).mean(), rtol=1e-5)
+    assert_allclose(total.mean_square(about), ((Xt - about) ** 2).sum(axis=1).mean(), rtol=1e-5)
     assert moments(nodes[1])[1] == {}
-    assert draw_share(nodes[1], seed=0, chances=chances(*nodes, share=1.0))[1] == Share()
+    assert draw_fraction(nodes[1], seed=0, chances=chances(*nodes, fraction=1.0))[1] == DrawnSamples()

@@ -111,4 +111,4 @@ def test_the_floor_rises_with_w(eps):
     levels = noise.levels(summaries((0.0, 3)), large)
     assert levels > (eps * 1e9) ** 2 / 2
     assert levels > 1e18 * 2.0**-52
-    assert not noise.can_be_told(summaries((0.0, 3)), large)
+    assert not noise.is_above_rounding(summaries((0.0, 3)), large)

@@ -74,7 +74,7 @@ def test_threads_change_nothing(form, rng):
     with threadpool_limits(1):
         one = reduced(Xt, weights, R, seed=1)
         with ThreadPoolExecutor(3) as pool:
-            other = reduced(Xt, weights, R, seed=1, spread=pool.map)
+            other = reduced(Xt, weights, R, seed=1, parallel_map=pool.map)
     assert_array_equal(other.scores, one.scores)
     assert_array_equal(other.off, one.off)
 

@@ -15,7 +15,7 @@ from clusters import DATA, clusters, clusters_of_two_sources, engine, squared_di
 from dbmd.data import block, partition
 from dbmd.engines.local import Engine
 from dbmd.model import start as starts
-from dbmd.model.draw import Share, moments
+from dbmd.model.draw import DrawnSamples, moments
 from dbmd.model.low_rank import LowRank
 from dbmd.model.measure import draw_by_distance
 from dbmd.model.node import Node
@@ -284,8 +284,8 @@ def test_only_a_bounded_part_of_the_samples_travels(m, rng, monkeypatch):
     for r, expected in ((2, min(400, 4000 // m)), (20, 600)):
         replies.clear()
         k_means_of_a_sample(ask, r, seed=0)
-        (share,) = (reply for reply in replies if isinstance(reply, Share))
-        assert abs(len(share.in_order()[0]) - expected) < 5.0 * np.sqrt(expected)
+        (drawn_samples,) = (reply for reply in replies if isinstance(reply, DrawnSamples))
+        assert abs(len(drawn_samples.in_order()[0]) - expected) < 5.0 * np.sqrt(expected)
         assert len(replies) == 2  # besides, the moments are asked for
 
 
@@ -319,7 +319,7 @@ def test_samples_of_every_source_are_drawn_however_far_noise_spreads_another(rng
     labels = np.arange(4000) % 2
     Xt = rng.normal(size=(4000, 3)) * np.where(labels, 100.0, 1.0)[:, None]
     sample = drawn(engine(Xt, labels, 3), seed=0)
-    assert_allclose(np.bincount(sample.source), 200, atol=60)
+    assert_allclose(np.bincount(sample.source_codes), 200, atol=60)
 
 
 @clustering

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dbmd import DBMD
-from dbmd.algorithm import FRESH
+from dbmd.algorithm import COLD_EVERY
 from dbmd.dataset import in_memory
 from dbmd.saved import checkpoint
 from dbmd.saved.checkpoint import Checkpoint
@@ -56,11 +56,11 @@ def test_every_state_comes_back_to_the_bit(states, tmp_path):
 
 
 def test_only_states_that_can_be_gone_on_from_exactly_are_kept(states, tmp_path):
-    kept = Checkpoint(tmp_path / "c", IDENTITY, SHAPE, every=0, period=FRESH)
+    kept = Checkpoint(tmp_path / "c", IDENTITY, SHAPE, every=0, period=COLD_EVERY)
     last = None
     for state in states:
         kept(state)
-        last = state if len(state.history) % FRESH == 0 or state.converged else last
+        last = state if len(state.history) % COLD_EVERY == 0 or state.converged else last
         assert kept.state is last
         assert (tmp_path / "c").exists() == (last is not None)
         if last is not None:

@@ -175,3 +175,84 @@ def _start(path: str) -> Any:
     if start.dtype.kind not in "biuf":
         raise ValueError(f"{path}: the components to start from must be real numbers. Got an array of {start.dtype}.")
     return start
+
+
+def _about(dataset: Any) -> str:
+    n, m = dataset.shape
+    sources = f", {dataset.n_sources} sources" if dataset.n_sources > 1 else ""
+    return f"{n:,} samples of {m:,} features{sources}; {dataset.place}, {dataset.dtype}."
+
+
+def _check_same(path: Path, finished: Any, params: dict[str, Any], dataset: Any) -> None:
+    """Raise a ValueError if a finished model is not the one that these data and parameters give."""
+    told = "was made with other data"
+    same = (finished.fit_info_.get("data") or {}).get("fingerprint") == dataset.about["fingerprint"]
+    was = finished.get_params()
+    for name, value in type(finished)(**params).get_params().items():
+        if name not in FREE and not np.array_equal(was[name], value):
+            told, same = f"was made with another {option_name(name)}", False
+            break
+    if not same:
+        raise ValueError(f"{path} is finished, and {told}. Choose another name, or start anew with --overwrite.")
+
+
+def _checkpoint(path: Path, params: dict[str, Any], dataset: Any, every: float, tell: Callable[[str], object]) -> Any:
+    from dbmd.algorithm import COLD_EVERY
+    from dbmd.estimator import DBMD
+    from dbmd.saved.checkpoint import Checkpoint
+
+    identity = {option_name(name): value for name, value in DBMD(**params).get_params().items() if name not in FREE}
+    # The type first: the fingerprint depends on it.
+    identity |= {"--dtype": dataset.dtype.name}
+    identity["data"] = [dataset.about["fingerprint"], *dataset.shape, dataset.feature_names]
+    keeps = dataset.keeps_rows(params["n_components"])
+    # float32 has room for a difference between sweeps that start from the last memberships and those that do not.
+    identity["--memory"] = "enough for the memberships" if keeps else "not enough for the memberships"
+    period = COLD_EVERY if keeps else 1
+    shape = dataset.shape[1], params["n_components"], dataset.n_sources
+    return Checkpoint(path, identity, shape, every, period, tell)
+
+
+def _written(checkpoint: Any) -> str:
+    """Write a checkpoint that has a state; return where the fit can go on, in a sentence."""
+    path, failed = checkpoint.path, ""
+    try:
+        checkpoint.write()
+    except OSError as error:
+        failed = f"The state cannot be saved: {sentence(error)} "
+    if checkpoint.written is None:
+        return failed + "Nothing was saved before."
+    done = len(checkpoint.written.history)
+    return f"{failed}The state after iteration {done} is in {path}: go on with --resume."
+
+
+@contextmanager
+def _saves_when_stopped(lock: Lock) -> Iterator[list[Any]]:
+    """When asked to end, write the checkpoint that was put into the list, if any, and end at once."""
+    saves: list[Any] = []
+
+    def stop(number: int, frame: Any) -> None:
+        for each in STOPS:
+            signal.signal(each, signal.SIG_IGN)  # do not let a second one spoil the saving
+        said = (
+            f"Stopped. {_written(saves[0])}"
+            if saves and saves[0].state
+            else "Stopped before there was anything to save."
+        )
+        with suppress(OSError):
+            lock.release()
+        with suppress(OSError):  # the terminal may be gone
+            os.write(2, f"\n{printable(said)}\n".encode())
+        # Threads may be deep in a pass over the data, which would have to end first.
+        os._exit(128 + number)
+
+    with on_stops(stop):
+        try:
+            yield saves
+        except KeyboardInterrupt:  # Spark has put a handler of its own in the place of ours
+            stop(signal.SIGINT, None)
+
+
+def _say(text: str, quiet: bool) -> None:
+    if not quiet:
+        tell(text)

@@ -124,7 +124,7 @@ class DeferredBlock(Samples):
         return self.stream.windows()
 
     def loaded(self) -> Block:
-        """Return the samples in memory."""
+        """Read the samples, and return them in memory."""
         has_classes = self.stream.recipe.classes is not None
         loader = ArrayLoader(self.shape, self.stored, is_sparse=self.is_sparse, has_classes=has_classes)
         loader.fill(replace(self.stream, first_row=0))

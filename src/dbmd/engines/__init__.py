@@ -1,12 +1,11 @@
-"""Where the nodes live: an engine runs a function at every node and adds the replies.
+"""Where the nodes are: an engine runs a function at every node and adds the replies.
 
     engine.ask(node_function, *broadcast) -> reply          node_function(node, *broadcast) -> (node, reply)
 
-An engine is a module whose name is the engine's name, with a class ``Engine`` that has ``ask``, ``n_nodes`` and
-``close`` and is a context manager. It keeps the node that a function returns for the next call, as a cache: what a
-node holds besides its block may be lost at any time. Replies are added in the order of the nodes.
+An engine is a module with a class ``Engine`` that satisfies :class:`dbmd.protocols.Engine`.
 
-Engines around engines: :class:`Metered` counts what travels, :class:`Linked` tells how long that takes over links.
+Engines around engines: :class:`Metered` counts the numbers that are sent, :class:`Linked` computes how long they take
+over links with a latency and a bandwidth, or takes that long.
 """
 
 from dbmd.engines._link import Link, Linked

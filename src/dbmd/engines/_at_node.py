@@ -1,4 +1,4 @@
-"""Running a function at a node: the same in a thread, a worker of Spark and a worker of Dask."""
+"""Running a function at a node, in the same way in a thread, a worker of Spark and a worker of Dask."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dbmd.protocols import NodeFunction, Reply
 
 
 def run(node_function: NodeFunction[Reply], node: Node, broadcast: tuple[Any, ...], engine: str) -> tuple[Node, Reply]:
-    """Return node_function(node, *broadcast); an exception gets a note that names the node."""
+    """Return ``node_function(node, *broadcast)``; an exception gets a note that names the node."""
     try:
-        # OpenBLAS now and then raises the flag "invalid" for padding that is no part of a product of finite
-        # float32 arrays. Data are checked before they get here.
+        # OpenBLAS sometimes raises the flag "invalid" for padding that is no part of a product of finite float32
+        # arrays. The data were checked before.
         with np.errstate(invalid="ignore"):
             return node_function(node, *broadcast)
     except Exception as error:

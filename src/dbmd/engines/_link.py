@@ -1,4 +1,4 @@
-"""How long questions take over links with a delay and a bandwidth: an engine around an engine."""
+"""How long messages take over links with a latency and a bandwidth: an engine around an engine."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ BITS = 64  # of a number
 
 @dataclass(frozen=True)
 class Link:
-    """What joins a node with the centre. All nodes have one of their own, and these work at the same time.
+    """The connection between a node and the driver. Every node has its own, and all work at the same time.
 
     A message of k numbers takes ``latency + 64 k / bandwidth``. Nothing else is counted: no headers, no loss, no time
-    to set up a connection. Where the nodes share one line to the centre, the numbers of all pass it one after the
-    other: that is ``Link(latency, bandwidth / n_nodes)``.
+    to set up a connection. If the nodes share one line to the driver, the numbers of all pass it one after the other:
+    that is ``Link(latency, bandwidth / n_nodes)``.
 
     Parameters
     ----------
@@ -58,17 +58,17 @@ class Link:
 
 
 class Linked(Metered):
-    """An engine that tells how long its messages would take over links, or really takes that long.
+    """An engine that computes how long its messages would take over links, or really takes that long.
 
     Parameters
     ----------
     engine : Engine
         The engine that does the work.
     link : Link
-        What every node hangs on.
+        The connection of every node.
     wait : bool
         Whether the nodes wait for their messages, down and up. They wait at the same time if the engine runs them at
-        the same time: the local engine needs as many threads as nodes for it.
+        the same time; the local engine needs as many threads as nodes for that.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class Linked(Metered):
 
     @property
     def seconds(self) -> float:
-        """What the messages take by the model, so far; the work of the nodes and the centre comes on top."""
+        """Seconds that the messages take by this model, so far, without the work of the nodes and the driver."""
         return self.link.seconds(self.traffic)
 
     def ask(self, node_function: NodeFunction[Reply], /, *broadcast: Any) -> Reply:

@@ -1,4 +1,4 @@
-"""Counting what travels: an engine around an engine."""
+"""Counting the numbers that are sent: an engine around an engine."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dbmd.protocols import Engine, NodeFunction, Reply
 
 @dataclass(frozen=True)
 class Traffic:
-    """Messages between the centre and a node.
+    """Messages between the driver and a node.
 
     Attributes
     ----------
     asks : int
-        Questions.
+        Questions: calls of ``ask``.
     floats_down : int
         Numbers sent to each node.
     floats_up : int
@@ -91,7 +91,7 @@ class _Counted(Generic[Reply]):
 
 @dataclass(frozen=True)
 class _Counting(Generic[Reply]):
-    """A node function whose replies are counted where they are made."""
+    """A node function that counts its reply at the node."""
 
     func: NodeFunction[Reply]
 
@@ -102,7 +102,7 @@ class _Counting(Generic[Reply]):
 
 def count_floats(message: Any) -> int:
     """Return how many numbers a message carries."""
-    if isinstance(message, _Counted):  # from an engine around this one, whose count is no part of the message
+    if isinstance(message, _Counted):  # from an engine around this one; its count is not part of the message
         return message.floats
     if isinstance(message, np.ndarray):
         return int(message.size)

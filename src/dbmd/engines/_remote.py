@@ -1,10 +1,10 @@
-"""What engines over other processes share: how they ask, how nodes answer, and how a fit goes on after a loss.
+"""What engines over other processes have in common: questions, answers, and recovery after a loss.
 
-Every question has a number. A node that was changed by an answer keeps what it holds besides its block under that
-number, wherever the engine has a place for it. The next question says which number it expects to find. If that is not
-there (the worker is gone, or another one has the node now), a question that needs nothing but the block is answered
-all the same; one that :func:`~dbmd.model.node.continues` is answered ``Lost``, and asked again with all the questions
-that led there. So nothing is saved while all is well, and what is lost is worked out again from data and W.
+Every question has a number. The cache of a node that a question changed (all but its block) is kept on its worker under
+that number. The next question says which number it expects. If the cache is not there (the worker is gone, or another
+worker has the node now), a question that needs the block only is answered nevertheless. A question that
+:func:`~dbmd.model.node.continues` is answered ``Lost``, and asked again together with all the questions that filled the
+cache. So nothing has to be saved during a fit: what is lost is computed again from the data and W.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from dbmd.errors import EngineError
 from dbmd.model.node import does_continue
 from dbmd.protocols import NodeFunction, Reply
 
-# Of the questions that led to what the nodes hold, the first is kept and so many of the last. No solver looks back
-# further, but ADMM, whose duals recover from any start.
+# Of the questions that filled the caches, the first is kept and so many of the last. No solver depends on earlier ones
+# except ADMM, whose duals recover from any start.
 LOOKS_BACK = 16
 
 
 class Sent(NamedTuple):
-    """What was really sent between the centre and a node, in bytes. It adds.
+    """Bytes that were sent between the driver and a node. It adds.
 
     Attributes
     ----------
     asks : int
         Questions.
     down : int
-        Bytes of what was broadcast to each node.
+        Bytes that were broadcast to each node.
     up : int
         Bytes of the replies of the node that sent most.
     functions : int
-        Bytes of what was sent along: the function with its parameters, and what the nodes are expected to hold.
+        Bytes of the rest: the function with its parameters, and the numbers of the expected caches.
     """
 
     asks: int = 0
@@ -57,14 +57,14 @@ class Sent(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What is asked of all nodes.
+    """A question to all nodes.
 
     Attributes
     ----------
     function, broadcast : bytes
         Pickled.
     continues : bool
-        Whether it goes on from what is at the nodes.
+        Whether it needs the cache of the nodes.
     number : int
         From 1.
     """
@@ -77,14 +77,14 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True)
 class Call:
-    """What goes to the workers: questions, the last of which is to be answered.
+    """What is sent to the workers: questions, of which the last is to be answered.
 
     Attributes
     ----------
     questions : tuple of Question
-        One, or all that led there.
+        One, or also those that filled the cache.
     expected : dict of int to int
-        For each node the number of the question that last changed it; nodes that were never changed are not in it.
+        For each node the number of the question that last changed it. Nodes without a cache are left out.
     engine : str
         Name of the engine, for messages.
     """
@@ -95,19 +95,19 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Run:
+class PartialSum:
     """The sum of the replies of consecutive nodes.
 
     Attributes
     ----------
     first, stop : int
-        Number of the first of them, and of the one after the last.
+        Number of the first node, and of the one after the last.
     reply : bytes
         Pickled.
     largest : int
         Bytes of the largest reply of a single node.
     changed : tuple of int
-        Numbers of those that hold something new.
+        Numbers of the nodes that have a new cache.
     """
 
     first: int
@@ -119,7 +119,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Lost:
-    """A node has not what a question goes on from, or not even its block."""
+    """A node does not have the cache that a question needs, or not even its block."""
 
     first: int
 
@@ -132,91 +132,92 @@ class Failed:
     error: bytes
 
 
-Outcome = Run | Lost | Failed
+Outcome = PartialSum | Lost | Failed
 
 
-class Memory(Protocol):
-    """Where the nodes of a worker keep what they hold besides their blocks."""
+class Caches(Protocol):
+    """Where a worker keeps the caches of its nodes."""
 
     def recall(self, index: int, number: int) -> Any:
-        """Return what a node held after a question, None if it is not there."""
+        """Return the cache of a node after a question; None if it is not there."""
 
     def keep(self, index: int, number: int, held: Any) -> None:
-        """Keep what a node holds after a question, and no longer what it held two changes before."""
+        """Keep the cache of a node after a question, and the one before it, but no older ones."""
 
 
-def answer(node: Any, index: int, call: Call, memory: Memory) -> Outcome:
-    """At the worker: answer the last question of a call.
+def answer(node: Any, index: int, call: Call, caches: Caches) -> Outcome:
+    """On the worker: answer the last question of a call.
 
     Parameters
     ----------
     node : Node
-        With its block and nothing else.
+        With its block, without a cache.
     index : int
         Its number.
     call : Call
         The questions.
-    memory : Memory
-        Where it is kept what the node holds.
+    caches : Caches
+        Where its cache is kept.
     """
     *before, last = call.questions
     expected = call.expected.get(index, 0)
     if not before and expected:
-        held = memory.recall(index, expected)
+        held = caches.recall(index, expected)
         if held is not None:
             node = replace(held, block=node.block)
         elif last.continues:
             return Lost(index)
     try:
         with one_blas_thread():
-            node = _led_there(node, before, call.engine)
+            node = _with_cache(node, before, call.engine)
             found, reply = run(*_unpacked(last, node), call.engine)
     except Exception as error:
         return Failed(index, pickled_error(error))
     changed = found is not node
     if changed or before:
-        memory.keep(index, last.number if changed else expected, replace(found, block=None))
+        caches.keep(index, last.number if changed else expected, replace(found, block=None))
     packed = pickle.dumps(reply, 5)
-    return Run(index, index + 1, packed, len(packed), (index,) if changed else ())
+    return PartialSum(index, index + 1, packed, len(packed), (index,) if changed else ())
 
 
-def _led_there(node: Any, questions: Sequence[Question], engine: str) -> Any:
-    """Return a node after the questions that led to what it held."""
+def _with_cache(node: Any, questions: Sequence[Question], engine: str) -> Any:
+    """Return a node after the questions that filled its cache."""
     for question in questions:
         try:
             node, _ = run(*_unpacked(question, node), engine)
         except Exception:
-            # It did not fail when it was asked. What it went on from is too far back to be kept; so is what it left.
+            # It did not fail when it was first asked: now an earlier question is missing, which is too old to be kept.
+            # What it left in the cache is as old.
             if question is questions[0]:
                 raise
     return node
 
 
 def added(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Return outcomes in the order of the nodes, with the replies of neighbours added."""
+    """Return outcomes in the order of the nodes, with the replies of consecutive nodes added."""
     groups: list[list[Any]] = []
     for outcome in sorted(outcomes, key=lambda o: o.first):
         before = groups[-1][-1] if groups else None
-        if isinstance(outcome, Run) and isinstance(before, Run) and before.stop == outcome.first:
+        if isinstance(outcome, PartialSum) and isinstance(before, PartialSum) and before.stop == outcome.first:
             groups[-1].append(outcome)
         else:
             groups.append([outcome])
     return [group[0] if len(group) == 1 else _sum(group) for group in groups]
 
 
-def _sum(runs: Sequence[Run]) -> Run:
-    total = reduce(add, (pickle.loads(run.reply) for run in runs))
-    changed = tuple(index for run in runs for index in run.changed)
-    return Run(runs[0].first, runs[-1].stop, pickle.dumps(total, 5), max(run.largest for run in runs), changed)
+def _sum(sums: Sequence[PartialSum]) -> PartialSum:
+    total = reduce(add, (pickle.loads(each.reply) for each in sums))
+    changed = tuple(index for each in sums for index in each.changed)
+    return PartialSum(sums[0].first, sums[-1].stop, pickle.dumps(total, 5), max(each.largest for each in sums), changed)
 
 
 class Remote(ABC):
-    """An engine whose nodes live in other processes. Subclasses say how a call gets to them.
+    """An engine whose nodes are in other processes. Subclasses say how a call gets there.
 
     Attributes
     ----------
     sent : Sent
-        What was sent so far.
+        Bytes sent so far.
     """
 
     name: str
@@ -226,15 +227,15 @@ class Remote(ABC):
         self.sent = Sent()
         self._asked = 0
         self._expected: dict[int, int] = {}
-        self._since: tuple[Question, ...] = ()  # the questions that led to what the nodes hold
+        self._since: tuple[Question, ...] = ()  # the questions that filled the caches
 
     @abstractmethod
     def _send(self, call: Call, at: Sequence[int] | None) -> list[Outcome]:
-        """Return the outcomes of a call at some nodes (None: at all), with the replies of neighbours added or not."""
+        """Return the outcomes of a call at some nodes (None: at all); replies of consecutive nodes may be added."""
 
     @abstractmethod
     def close(self) -> None:
-        """Remove what the nodes hold."""
+        """Remove the caches of the nodes."""
 
     def ask(self, node_function: NodeFunction[Reply], /, *broadcast: Any) -> Reply:
         """Run node_function(node, *broadcast) -> (node, reply) at every node; return the sum of the replies."""
@@ -247,20 +248,20 @@ class Remote(ABC):
         if lost:
             outcomes = [outcome for outcome in outcomes if outcome.first not in lost]
             outcomes += self._send(Call((*self._since, question), self._expected, self.name), lost)
-        runs = _sound(outcomes)
-        self._note(question, runs)
-        return reduce(add, (pickle.loads(run.reply) for run in runs))
+        sums = _checked(outcomes)
+        self._note(question, sums)
+        return reduce(add, (pickle.loads(each.reply) for each in sums))
 
-    def _note(self, question: Question, runs: Sequence[Run]) -> None:
-        """Note what was sent, and what the nodes hold from now on."""
-        largest = max(run.largest for run in runs)
+    def _note(self, question: Question, sums: Sequence[PartialSum]) -> None:
+        """Note the bytes that were sent, and which nodes have a new cache."""
+        largest = max(each.largest for each in sums)
         overhead = len(question.function) + len(pickle.dumps(self._expected, 5))
         self.sent += Sent(1, len(question.broadcast), largest, overhead)
-        changed = [index for run in runs for index in run.changed]
+        changed = [index for each in sums for index in each.changed]
         if changed:
             self._expected = self._expected | dict.fromkeys(changed, question.number)
             if not question.continues and len(changed) == self.n_nodes:
-                self._since = ()  # no node goes on from what was before
+                self._since = ()  # no cache depends on an earlier question
             self._since = (*self._since[:1], *self._since[1:][1 - LOOKS_BACK :], question)
 
     def __enter__(self) -> Self:
@@ -272,10 +273,10 @@ class Remote(ABC):
         self.close()
 
 
-def settled(node: Any) -> Any:
-    """At the worker: return a node that has come to stay; a block in files that may be kept decoded is read now."""
-    settle = getattr(node.block, "loaded", None)
-    return node if settle is None else replace(node, block=settle())
+def loaded(node: Any) -> Any:
+    """On the worker: return a node that stays there; a block in files is read into memory if it is meant to be."""
+    load = getattr(node.block, "loaded", None)
+    return node if load is None else replace(node, block=load())
 
 
 def _unpacked(question: Question, node: Any) -> tuple[Any, Any, tuple[Any, ...]]:
@@ -283,7 +284,7 @@ def _unpacked(question: Question, node: Any) -> tuple[Any, Any, tuple[Any, ...]]
 
 
 def pickled_error(error: Exception) -> bytes:
-    """At the worker: return an error in a form that can be sent; if it has none, one that says the same."""
+    """On the worker: return an error in a form that can be sent, or one with the same message."""
     try:
         packed = pickle.dumps(error, 5)
         pickle.loads(packed)  # some can be written and not read
@@ -295,13 +296,13 @@ def pickled_error(error: Exception) -> bytes:
         return pickle.dumps(plain, 5)
 
 
-def _sound(outcomes: Sequence[Outcome]) -> list[Run]:
-    """Return runs in the order of the nodes; raise what the first node that failed raised."""
+def _checked(outcomes: Sequence[Outcome]) -> list[PartialSum]:
+    """Return partial sums in the order of the nodes; raise the error of the first node that failed."""
     ordered = sorted(outcomes, key=lambda o: o.first)
     for outcome in ordered:
         if isinstance(outcome, Failed):
             raise pickle.loads(outcome.error)
-    runs = [outcome for outcome in ordered if isinstance(outcome, Run)]
-    if len(runs) < len(ordered):
+    sums = [outcome for outcome in ordered if isinstance(outcome, PartialSum)]
+    if len(sums) < len(ordered):
         raise EngineError("Nodes were lost again and again.")
-    return runs
+    return sums

@@ -1,4 +1,4 @@
-"""What runs in the Python workers of Spark's executors: putting blocks into files, and answering questions on them."""
+"""What runs in the Python workers of Spark's executors: writing blocks to files, and answering questions on them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from dbmd.engines import _spill
-from dbmd.engines._remote import Call, Failed, Lost, Outcome, answer, pickled_error, settled
+from dbmd.engines._remote import Call, Failed, Lost, Outcome, answer, loaded, pickled_error
 from dbmd.model.node import Node
 
 
@@ -28,7 +28,7 @@ class Handle(NamedTuple):
 
 
 class Folder:
-    """What a node holds, in files of a folder that all workers of its executor see.
+    """The cache of a node, in files of a folder that all workers of its executor see.
 
     Parameters
     ----------
@@ -40,14 +40,14 @@ class Folder:
         self.path = path
 
     def recall(self, index: int, number: int) -> Any:
-        """Return what the node held after a question, None if it is not there."""
+        """Return the cache after a question; None if it is not there."""
         try:
             return _spill.load(self.path / str(number))
         except FileNotFoundError:
             return None
 
     def keep(self, index: int, number: int, held: Any) -> None:
-        """Keep what the node holds after a question; of those before only the last, for a task that is run twice."""
+        """Keep the cache after a question, and the one before it, for a task that is run twice."""
         earlier = sorted(int(p.name) for p in self.path.glob("*") if p.name.isdecimal()) if self.path.exists() else []
         _spill.dump(held, self.path / str(number))
         for old in [n for n in earlier if n < number][:-1]:
@@ -55,9 +55,9 @@ class Folder:
 
 
 def answers(handles: Iterable[Handle], *, call: Call, held: str) -> Iterator[Outcome]:
-    """Yield the outcomes of a call at nodes; what they hold is in folders of a name beside their blocks."""
-    for handle in list(handles):  # all of them: a worker that leaves any is not used again
-        if handle.error is not None:  # made again, the block cannot be made
+    """Yield the outcomes of a call at nodes; their caches are in folders named ``held`` beside their blocks."""
+    for handle in list(handles):  # all of them: Spark does not use a worker again that left some
+        if handle.error is not None:  # the block could not be made again
             yield Failed(handle.number, handle.error)
             continue
         try:
@@ -69,13 +69,13 @@ def answers(handles: Iterable[Handle], *, call: Call, held: str) -> Iterator[Out
     _freeze_modules()
 
 
-_modules = 0  # that were loaded when the garbage collector was last told to pass over them
+_modules = 0  # number of modules that the garbage collector passes over
 
 
 def _freeze_modules() -> None:
-    """Tell the garbage collector to pass over what was imported.
+    """Make the garbage collector pass over imported modules.
 
-    Spark's workers collect after every task, and NumPy, SciPy and numba are 100 ms to look at.
+    Spark's workers collect after every task, which takes 100 ms with NumPy, SciPy and numba.
     """
     global _modules
     if len(sys.modules) > _modules:
@@ -85,13 +85,13 @@ def _freeze_modules() -> None:
 
 
 def store_node(packed: Iterable[tuple[int, bytes]], *, name: str) -> Iterator[Handle]:
-    """Put numbered nodes that came from the driver where the executor keeps its files, in a folder of a name."""
+    """Write numbered nodes from the driver to a folder of the executor; yield their handles."""
     for index, node in list(packed):
         yield _stored(pickle.loads(node), index, name)
 
 
 def store_table(batches: Iterable[Any], *, to_node: Callable[[Any, int], Node], name: str) -> Iterator[Any]:
-    """Put a partition of a DataFrame there, as the node that is made of it; yield its handle as a batch of Arrow."""
+    """Write the node of a partition of a DataFrame to a folder of the executor; yield its handle as an Arrow batch."""
     index = TaskContext.get().partitionId()
     gathered = list(batches)
     try:
@@ -105,7 +105,7 @@ def store_table(batches: Iterable[Any], *, to_node: Callable[[Any, int], Node], 
 
 
 def table_node(table: Any, index: int, *, to_node: Callable[[Any, int], Node], names: Sequence[str]) -> Node:
-    """Return to_node(table, index) of a table whose columns are given their names."""
+    """Return ``to_node(table, index)`` after renaming the columns of the table."""
     return to_node(table.rename_columns(list(names)) if table.num_columns else table, index)
 
 
@@ -117,17 +117,17 @@ def to_handle(row: Any) -> Handle:
 def _stored(node: Node, index: int, name: str) -> Handle:
     folders = _local_folders()
     folder = folders[index % len(folders)] / name / str(index)
-    _spill.dump(settled(node), folder / "block")
+    _spill.dump(loaded(node), folder / "block")
     return Handle(index, str(folder))
 
 
 def _local_folders() -> list[Path]:
-    """Return the directories of the executor: Spark names them to its Python workers, and removes them in the end."""
+    """Return the local directories of the executor, which Spark removes at the end."""
     return [Path(folder) for folder in os.environ["SPARK_LOCAL_DIRS"].split(",")]
 
 
 def remove(tasks: Iterable[int], *, pattern: str, also: Sequence[str]) -> None:
-    """Remove folders: of the executor by a pattern, and others by name."""
+    """Remove folders of the executor by a pattern, and others by name."""
     list(tasks)
     found = [path for folder in _local_folders() for path in folder.glob(pattern)]
     for path in [*found, *map(Path, also)]:

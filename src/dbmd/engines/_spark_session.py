@@ -20,8 +20,8 @@ with needs("engine 'spark'", "pyspark", "spark"):
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-# Of a session on this machine that we start. Nobody else may connect: it listens on loopback only, and asks for a
-# secret that Spark makes for the run.
+# For a session of our own on this machine. Nobody else may connect: it listens on loopback only, and asks for a secret
+# that Spark makes for the run.
 OWN_SESSION = {
     "spark.authenticate": "true",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -33,27 +33,27 @@ OWN_SESSION = {
     "spark.python.unix.domain.socket.enabled": "true",
 }
 
-# Where temporary files go, not by TMPDIR: the path of a socket has room for some 100 characters.
+# For temporary files instead of TMPDIR: the path of a socket may have some 100 characters only.
 SHORT = "/tmp" if os.path.isdir("/tmp") else tempfile.gettempdir()
 
-# What Spark has a reader for and dbmd has not: formats by suffix; and addresses, where without a suffix it is Parquet.
+# What Spark can read and dbmd cannot: formats by suffix, and addresses by scheme (Parquet if there is no suffix).
 FORMATS = {".avro": "avro", ".json": "json", ".jsonl": "json", ".orc": "orc"}
 SCHEMES = ("abfs", "abfss", "dbfs", "s3a", "s3n", "viewfs", "wasb", "wasbs")
 
 
 class Session:
-    """The session that the user has, or one of our own, which :meth:`close` stops.
+    """The session of the user, or one of our own, which :meth:`close` stops.
 
     Parameters
     ----------
     spark : SparkSession, optional
-        The user's, if known.
+        The session of the user, if known.
     """
 
     def __init__(self, spark: Any = None) -> None:
         spark = spark or SparkSession.getActiveSession()
         if spark is None and SparkContext._active_spark_context is not None:
-            spark = SparkSession.builder.getOrCreate()  # the user's own, who began it in another thread
+            spark = SparkSession.builder.getOrCreate()  # of the user, started in another thread
         self._owned = spark is None
         self.spark = spark or _start()
         if not hasattr(self.spark, "_jsparkSession"):
@@ -69,7 +69,7 @@ class Session:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was not stopped."""
+        """Whether the session has not been stopped."""
         return SparkContext._active_spark_context is self.context
 
     @property
@@ -78,7 +78,7 @@ class Session:
         return int(self.context.defaultParallelism)
 
     def read(self, data: Any) -> Any:
-        """Return what only Spark can read as a DataFrame, other paths as they are: dbmd reads them at the executors."""
+        """Return a DataFrame of what only Spark can read; return other paths as they are: dbmd reads them itself."""
         first = str(data[0] if isinstance(data, list | tuple) else data)
         kind = FORMATS.get(PurePosixPath(first).suffix.lower())
         if kind is None and first.split("://")[0] not in SCHEMES:
@@ -93,7 +93,7 @@ class Session:
 
 
 def _start() -> Any:
-    """Start Spark: as spark-submit says, else on the cluster named in MASTER, else on all cores of this machine."""
+    """Start Spark: as set by spark-submit, else on the cluster named in MASTER, else on all cores of this machine."""
     builder = SparkSession.builder.appName("dbmd")
     environment = {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}  # with the packages of here
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # which spark-submit sets: then there is a JVM
@@ -104,9 +104,9 @@ def _start() -> Any:
         builder = builder.master(master)
         if master.startswith("local"):
             environment["SPARK_LOCAL_IP"] = "127.0.0.1"
-            # Spark leaves what it shuffles for all to read, and its sockets, which ask for no secret, to the umask.
-            places = filter(None, os.environ.get("SPARK_LOCAL_DIRS", "").split(","))
-            environment["SPARK_LOCAL_DIRS"] = ",".join(map(_private_folder, list(places) or [SHORT]))
+            # Spark's shuffle files are readable by all, and its sockets ask for no secret: both get a private folder.
+            folders = filter(None, os.environ.get("SPARK_LOCAL_DIRS", "").split(","))
+            environment["SPARK_LOCAL_DIRS"] = ",".join(map(_private_folder, list(folders) or [SHORT]))
             sockets = {"spark.python.unix.domain.socket.dir": _private_folder(SHORT)}
             for name, value in (OWN_SESSION | sockets).items():
                 builder = builder.config(name, value)
@@ -115,16 +115,16 @@ def _start() -> Any:
 
 
 @cache
-def _private_folder(place: str) -> str:
-    """Return a folder for its owner alone, which stays to the end of this process: so does the JVM, and keeps to it."""
-    folder = tempfile.mkdtemp(prefix="dbmd-", dir=place)
+def _private_folder(parent: str) -> str:
+    """Return a folder accessible to its owner only, for as long as this process and its JVM run."""
+    folder = tempfile.mkdtemp(prefix="dbmd-", dir=parent)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 @contextmanager
 def _environment(ours: Mapping[str, str]) -> Iterator[None]:
-    """Set variables for a while."""
+    """Set environment variables within a context."""
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update(ours)
     try:

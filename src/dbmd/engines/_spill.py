@@ -1,8 +1,9 @@
-"""Objects in files whose arrays are not read but mapped: what nodes of one machine hold, for all of its processes.
+"""Objects in files whose arrays are mapped into memory, for all processes of a machine: blocks and caches of nodes.
 
-Pickle with buffers out of band (PEP 574): arrays first, each at a multiple of 64 bytes, then the pickle, then where
-both are. Only for files that this program wrote itself, in a directory of its own: samples are nobody else's to read,
-and a pickle that somebody else wrote could run code. So folders and files are for their owner alone.
+A file is a pickle with out-of-band buffers (PEP 574): first the arrays, each at a multiple of 64 bytes, then the
+pickle, then an index of both. It is only for files that this program wrote itself, in a directory of its own: nobody
+else may read the samples, and a pickle from somebody else could run code. So folders and files are accessible to their
+owner only.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ ALIGNMENT = 64
 
 
 def dump(value: Any, path: Path) -> None:
-    """Write an object; whoever reads sees the whole of it or nothing."""
+    """Write an object atomically."""
     buffers: list[pickle.PickleBuffer] = []
     packed = pickle.dumps(value, 5, buffer_callback=buffers.append)
     _make_private(path.parent)
@@ -39,7 +40,7 @@ def dump(value: Any, path: Path) -> None:
 
 
 def _make_private(folder: Path) -> None:
-    """Make a folder, and those that it is in, for their owner alone; those that are there stay as they are."""
+    """Make a folder and its missing parents, accessible to their owner only."""
     if not folder.exists():
         _make_private(folder.parent)  # not mkdir(parents=True), which makes them as the umask says
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -50,7 +51,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def load(path: Path) -> Any:
-    """Return an object that :func:`dump` wrote, with arrays that may be changed in memory, but not in the file."""
+    """Return an object that :func:`dump` wrote. Changes of its arrays do not change the file."""
     with open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     view = memoryview(mapped)

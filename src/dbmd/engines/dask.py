@@ -1,12 +1,12 @@
 """Nodes in the memory of Dask's workers: a chunk or partition is a node.
 
-A block is a future, which stays on the worker that computed it, and tasks on it are sent there. What a node holds
-besides is kept in the worker's memory, not as a future: a chain of futures would make the scheduler compute a whole fit
-again when a worker is lost.
+A block is a future, which stays on the worker that computed it, and tasks on it are sent there. The cache of a node is
+kept in the memory of the worker, not as a future: with a chain of futures the scheduler would compute a whole fit again
+when a worker is lost.
 
-Nothing is waited for without looking up: a scheduler that is lost or silent is an error, and what a worker had that is
-gone is made again elsewhere. Which worker is gone is for the scheduler to say, by the heartbeats (its setting
-``worker-ttl``): a task may take as long as it takes.
+While the driver waits for a result, it checks on the scheduler and the workers: a scheduler that is lost or does not
+answer is an error, and blocks of a lost worker are made again on another one. The scheduler decides by heartbeats which
+worker is lost (its setting ``worker-ttl``), so that a task may take any time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from contextlib import suppress
 from typing import Any
 
 from dbmd._utils.threads import one_blas_thread
-from dbmd.engines._remote import Call, Outcome, Remote, added, answer, settled
+from dbmd.engines._remote import Call, Outcome, Remote, added, answer, loaded
 from dbmd.engines.local import available_threads
 from dbmd.errors import EngineError, needs
 from dbmd.model.node import Node
@@ -39,26 +39,26 @@ __all__ = ["Engine", "Placement", "Session", "columns_of", "distribute", "map_ro
 
 TRIES = 4  # of a call, when workers are lost
 FAN_IN = 8  # replies that are added in one task
-LOOK_EVERY = 1.0  # seconds: how soon it is noticed that a worker is gone
-SILENCE = 300.0  # seconds without an answer of the scheduler, or without a worker, that end a fit
-TIDY = 10.0  # seconds for what need not be done, such as forgetting
+LOOK_EVERY = 1.0  # seconds after which the loss of a worker is noticed
+SILENCE = 300.0  # seconds without an answer of the scheduler, or without a worker, after which a fit fails
+TIDY = 10.0  # largest number of seconds for tidying up
 
-# Of a cluster on this machine that we start: threads of this process, which nobody else can reach. They are as quick as
-# processes (what is heavy releases the GIL) and need no copy of the samples.
+# For a cluster of our own on this machine: threads of this process, which nobody else can reach. They are as fast as
+# processes, because functions that take time release the GIL, and they need no copy of the samples.
 OWN_CLUSTER: dict[str, Any] = {
     "n_workers": 1,
     "processes": False,
     "protocol": "inproc://",
-    "memory_limit": 0,  # as for the local engine: a worker that is stopped for want of memory would be waited for
-    # Any free port, for as long as it takes to close it: with no address at all the scheduler takes 8787.
+    "memory_limit": 0,  # no limit: the driver would wait for a worker that is paused for lack of memory
+    # Any free port, which is closed at once: without an address the scheduler takes 8787.
     "dashboard_address": "127.0.0.1:0",
     "scheduler_kwargs": {"dashboard": False},
-    "silence_logs": logging.ERROR,  # numba compiles for seconds, a user interrupts: no news
+    "silence_logs": logging.ERROR,  # no warnings while numba compiles, or when a user interrupts
 }
 OWN_CONFIG: dict[str, Any] = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
-    # A part of this process does not freeze alone, but a laptop that wakes up has missed its heartbeats.
+    # Threads of this process cannot be lost, but a laptop that wakes up has missed their heartbeats.
     "distributed.scheduler.worker-ttl": None,
 }
 
@@ -68,8 +68,8 @@ class Engine(Remote):
 
     Parameters
     ----------
-    nodes : sequence of Node, or Placement
-        Nodes to send to the workers, or such as were made there.
+    nodes : sequence of Node, or Placed
+        Nodes to send to the workers, or nodes that were made there.
     """
 
     name = "dask"
@@ -85,8 +85,8 @@ class Engine(Remote):
         return self._placement.run(call, self._id, range(self.n_nodes) if at is None else at)
 
     def close(self) -> None:
-        """Remove what the nodes hold, and the blocks if they came with the engine."""
-        self._placement.forget(self._id)
+        """Remove the caches of the nodes, and the blocks if this engine sent them."""
+        self._placed.forget(self._id)
         if self._owns_blocks:
             self._placement.close()
 
@@ -99,10 +99,10 @@ def distribute(
 
 
 class Gone(Exception):
-    """A worker that tasks are held to is gone, or the connection to the scheduler was."""
+    """A worker that tasks are bound to is lost, or the connection to the scheduler was."""
 
 
-# How it shows that a worker is gone: where it was held to, in what it had, in talking to it, or when too many died.
+# What the loss of a worker leads to: for tasks bound to it, for its results, in talking to it, or after several deaths.
 LOSSES = (
     Gone,
     distributed.client.FutureCancelledError,
@@ -139,15 +139,15 @@ class Placement:
         """Send nodes to the workers."""
 
         def scatter(session: Session) -> list[Any]:
-            # Scattered, not part of a task: large tasks would pass through the scheduler.
+            # Scattered, not part of a task: a large task would be sent through the scheduler.
             sent = session.wait(lambda: session.client.scatter(list(nodes), hash=False, timeout=SILENCE))
-            return [session.client.submit(settled, node, pure=False) for node in sent]
+            return [session.client.submit(loaded, node, pure=False) for node in sent]
 
         return cls(Session(), scatter)
 
     @classmethod
-    def from_delayed(cls, nodes: Sequence[Any]) -> Placement:
-        """Make delayed nodes, where their data are."""
+    def from_delayed(cls, nodes: Sequence[Any]) -> Placed:
+        """Make nodes of delayed ones, on the workers that have their data."""
         return cls(Session(), lambda session: session.client.compute(list(nodes)))
 
     def engine(self) -> Engine:
@@ -155,13 +155,13 @@ class Placement:
         return Engine(self)
 
     def run(self, call: Call, engine: str, at: Sequence[int]) -> list[Outcome]:
-        """Return the outcomes of a call, with the replies of neighbours added, as a tree."""
-        with one_blas_thread():  # here too, and longer than any of them, should the workers be threads of this process
+        """Return the outcomes of a call, with the replies of consecutive nodes added in a tree."""
+        with one_blas_thread():  # here, too: the workers may be threads of this process
             outcomes: list[Outcome] = self._tried(lambda: self._run(call, engine, at))
         return outcomes
 
     def _tried(self, attempt: Callable[[], Any]) -> Any:
-        """Return attempt(), after a loss that of another one, which looks anew where the blocks are."""
+        """Return ``attempt()``; after a loss, look again where the blocks are and try once more."""
         failure: BaseException
         for _ in range(TRIES):
             self.session.await_scheduler()
@@ -175,7 +175,7 @@ class Placement:
     def _run(self, call: Call, engine: str, at: Sequence[int]) -> list[Outcome]:
         client = self.session.client
         homes = self._find_homes()
-        # One copy to one worker; the others get it from each other.
+        # One copy is sent to one worker; the workers pass it on to each other.
         sent = self.session.wait(lambda: client.scatter(call, hash=False, timeout=SILENCE))
         level = [client.submit(_answer, self._blocks[i], i, sent, engine, pure=False, workers=homes[i]) for i in at]
         begun = [sent, *level]
@@ -187,21 +187,21 @@ class Placement:
             outcomes: list[Outcome] = self.session.wait(level[0].result, {home for its in homes for home in its})
             return outcomes
         except BaseException:
-            self.session.tidy(lambda: client.cancel(begun))  # what nobody waits for any more need not be done
+            self.session.tidy(lambda: client.cancel(begun))  # nobody waits for them any more
             raise
         finally:
             for future in begun:
                 future.release()
 
     def _make_blocks(self) -> None:
-        """Make the blocks, or make them again if any cannot be computed from what Dask knows."""
+        """Make the blocks, or make them again if Dask cannot compute one of them."""
         if not self._blocks or any(block.status in ("lost", "cancelled") for block in self._blocks):
             self._blocks = self._make_futures(self.session)
 
     def _find_homes(self) -> list[list[str]]:
         """Return for each node the workers that have its block.
 
-        Its tasks are held to them: there is what it holds besides. Dask would send a small block to whoever has time.
+        Tasks of the node are bound to them, because its cache is there. Dask would send small blocks to idle workers.
         """
         if not self._homes:
             client = self.session.client
@@ -217,17 +217,17 @@ class Placement:
         return self._homes
 
     def forget(self, engine: str) -> None:
-        """Let the workers forget what the nodes of an engine held."""
+        """Remove the caches of the nodes of an engine from all workers."""
         self.session.tidy(lambda: self.session.client.run(_forget, engine))
 
     def close(self) -> None:
-        """Let go of the blocks, and end Dask if it was begun for them."""
+        """Release the blocks, and stop Dask if it was started for them."""
         self._blocks = []
         self.session.close()
 
 
 class Session:
-    """The client that the user has, or one of our own with a cluster in this process, which :meth:`close` ends."""
+    """The client of the user, or one of our own with a cluster in this process, which :meth:`close` stops."""
 
     def __init__(self) -> None:
         try:
@@ -235,7 +235,7 @@ class Session:
         except ValueError:
             self._folder = tempfile.TemporaryDirectory(prefix="dbmd-")
             self._cluster = _start(self._folder.name)
-            self.client = Client(self._cluster)  # the current one for a while: who asks next finds it
+            self.client = Client(self._cluster)  # it becomes the current one: the next Session finds it
         self._address = self.client.scheduler.address
 
     @property
@@ -244,18 +244,18 @@ class Session:
         return sum(self._threads().values())
 
     def read(self, data: Any) -> Any:
-        """Return paths as they are: dbmd reads them at the workers."""
+        """Return paths as they are: dbmd reads them on the workers."""
         return data
 
     def wait(self, begin: Callable[[], Any], homes: Collection[str] = ()) -> Any:
-        """Return what a call of the client gives; look after scheduler and workers until it does.
+        """Return the result of a call of the client, and check on scheduler and workers while waiting for it.
 
         Parameters
         ----------
         begin : callable
-            Makes the call. It runs in the thread of the client, where calls give what can be awaited.
+            Makes the call. It runs in the thread of the client, where calls return awaitables.
         homes : collection of str
-            Workers that it cannot do without.
+            Workers that the call depends on.
         """
         under_way = self._begin(begin)
         try:
@@ -273,20 +273,20 @@ class Session:
                     raise Gone
             return under_way.result()
         except Exception:
-            if self.client.status != "running":  # all else follows from it
+            if self.client.status != "running":  # other errors follow from this
                 raise Gone from None
             raise
         finally:
             under_way.cancel()
 
     def tidy(self, begin: Callable[[], Any]) -> None:
-        """Make a call of the client if that can be done soon, and do without it if not."""
+        """Make a call of the client, and give up if it takes long or fails."""
         if self.client.status == "running":
             with suppress(Exception):
                 self._begin(begin).result(TIDY)
 
     def await_scheduler(self) -> None:
-        """Wait while the client looks for a scheduler that it lost; raise an EngineError if it does not find it."""
+        """Wait while the client reconnects to its scheduler; raise an EngineError if it does not succeed."""
         end = time.monotonic() + SILENCE
         while self.client.status == "connecting" and time.monotonic() < end:
             time.sleep(LOOK_EVERY / 10)
@@ -319,7 +319,7 @@ class Session:
         return asyncio.run_coroutine_threadsafe(awaited(), self.client.loop.asyncio_loop)
 
     def close(self) -> None:
-        """End the cluster if it is our own."""
+        """Stop the cluster if it is our own."""
         if self._cluster is not None:
             self.client.close()
             self._cluster.sync(_end_workers, self._cluster)
@@ -329,7 +329,7 @@ class Session:
 
 
 def _start(folder: str) -> Any:
-    """Start a cluster on the cores of this machine, which keeps its files in a folder."""
+    """Start a cluster on the cores of this machine, with its files in a folder."""
     with dask.config.set(OWN_CONFIG | {"temporary-directory": folder}):
         cluster = LocalCluster(threads_per_worker=available_threads(), **OWN_CLUSTER)
     cluster.sync(_stop_listening, cluster)
@@ -337,50 +337,50 @@ def _start(folder: str) -> Any:
 
 
 async def _stop_listening(cluster: Any) -> None:
-    """Close the ports of HTTP, the only ones that are open in such a cluster: Dask always opens them."""
+    """Close the HTTP ports, the only open ports of such a cluster: Dask always opens them."""
     for server in (cluster.scheduler, *cluster.workers.values()):
         server.http_server.stop()
 
 
 async def _end_workers(cluster: Any) -> None:
-    """End workers without waiting for what they are at: one who interrupts does not want to."""
+    """End the workers without waiting for their tasks: a user who interrupts does not want to wait."""
     for worker in list(cluster.workers.values()):
         await worker.close(executor_wait=False)
 
 
-# -- at the workers ------------------------------------------------------------------------------------------------
+# -- on the workers ------------------------------------------------------------------------------------------------
 
 
 class _InMemory:
-    """What the nodes of an engine hold at this worker.
+    """The caches of the nodes of an engine on this worker.
 
     Attributes
     ----------
     held : dict of int to dict
-        For each node, what it held after the last questions that changed it.
+        For each node its caches after the last two questions that changed it, by the number of the question.
     """
 
     def __init__(self) -> None:
         self.held: dict[int, dict[int, Any]] = {}
 
     def recall(self, index: int, number: int) -> Any:
-        """Return what a node held after a question, None if it is not there."""
+        """Return the cache of a node after a question; None if it is not there."""
         return self.held.get(index, {}).get(number)
 
     def keep(self, index: int, number: int, held: Any) -> None:
-        """Keep what a node holds after a question."""
+        """Keep the cache of a node after a question, and the one before it."""
         before = self.held.get(index, {})
         self.held[index] = {n: before[n] for n in sorted(n for n in before if n < number)[-1:]} | {number: held}
 
 
-_MEMORIES: dict[str, _InMemory] = {}
+_CACHES: dict[str, _InMemory] = {}
 _LOCK = threading.Lock()
 
 
 def _answer(node: Node, index: int, call: Call, engine: str) -> list[Outcome]:
     with _LOCK:
-        memory = _MEMORIES.setdefault(engine, _InMemory())
-    return [answer(node, index, call, memory)]
+        caches = _CACHES.setdefault(engine, _InMemory())
+    return [answer(node, index, call, caches)]
 
 
 def _added(groups: list[list[Outcome]]) -> list[Outcome]:
@@ -388,4 +388,4 @@ def _added(groups: list[list[Outcome]]) -> list[Outcome]:
 
 
 def _forget(engine: str) -> None:
-    _MEMORIES.pop(engine, None)
+    _CACHES.pop(engine, None)

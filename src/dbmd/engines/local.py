@@ -1,4 +1,4 @@
-"""Nodes in this process, one thread each."""
+"""Nodes in this process, in a pool of threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dbmd.protocols import NodeFunction, Reply
 
 
 def available_threads() -> int:
-    """Return how many threads to use: DBMD_NUM_THREADS, else the CPUs that this process may run on."""
+    """Return the number of threads to use: DBMD_NUM_THREADS, else the CPUs that this process may run on."""
     asked = os.environ.get("DBMD_NUM_THREADS")
     if asked:
         return max(1, int(asked))
@@ -29,8 +29,8 @@ def available_threads() -> int:
 class Engine:
     """Run node functions in a pool of threads.
 
-    The heavy functions (BLAS, our kernels) release the GIL. While they run, BLAS is held to one thread: the nodes are
-    the parallelism, and two levels of it would fight. Replies are added in the order of the nodes, so the number of
+    The functions that take time (BLAS, the kernels) release the GIL. While they run, BLAS is limited to one thread,
+    because the nodes run in parallel already. Replies are added in the order of the nodes, so the number of
     threads does not change the result.
 
     Parameters
@@ -63,7 +63,7 @@ class Engine:
         return reduce(add, (reply for _, reply in answers))
 
     def close(self, *, wait: bool = True) -> None:
-        """End the threads, when they are done or, without waiting for them, as soon as they are."""
+        """End the threads; without ``wait``, return at once and start nothing more."""
         if self._pool:
             self._pool.shutdown(wait=wait, cancel_futures=not wait)
 
@@ -73,5 +73,5 @@ class Engine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # One who interrupts does not want to wait for the end of a pass.
+        # A user who interrupts a fit does not want to wait for the end of a pass.
         self.close(wait=kind is None or issubclass(kind, Exception))

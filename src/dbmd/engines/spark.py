@@ -1,9 +1,9 @@
 """Nodes on the executors of Spark: a partition is a node.
 
-A node's block is written once to the executor's own local directory, in a form that any Python worker of the machine
-maps into memory: no pass sends it through the pipe between the JVM and the worker. What Spark caches is a handle, a
-line that says where the block is; for its sake Spark sends the tasks of a partition to where its block lies. With an
-executor its handles and blocks are lost together, and Spark's lineage makes both again.
+The block of a node is written once to a local directory of the executor, in a form that every Python worker of the
+machine can map into memory: no pass sends it through the pipe between the JVM and a worker. Spark caches a handle that
+says where the block is, and therefore sends the tasks of a partition to the machine of its block. When an executor is
+lost, its handles and blocks are lost together, and Spark's lineage makes both again.
 """
 
 from __future__ import annotations
@@ -31,10 +31,8 @@ with needs("engine 'spark'", "pyspark", "spark"):
 
     from dbmd.engines import _spark_executor as executor
 
-__all__ = ["Engine", "Placement", "Session", "columns_of", "distribute", "for_arrow"]
-
-TRIES = 4  # of a job, as many as Spark gives a task on a cluster; in local mode it gives a task but one
-FLAT = 16  # replies of up to so many nodes go to the driver as they are; those of more are added on the way
+TRIES = 4  # of a job: as many as Spark gives a task on a cluster; in local mode it gives a task only one
+FLAT = 16  # replies of up to so many nodes are sent to the driver directly; more are added in a tree
 
 
 class Engine(Remote):
@@ -42,8 +40,8 @@ class Engine(Remote):
 
     Parameters
     ----------
-    nodes : sequence of Node, or Placement
-        Nodes to send to the executors, or such as were made there.
+    nodes : sequence of Node, or Placed
+        Nodes to send to the executors, or nodes that were made there.
     """
 
     name = "spark"
@@ -59,7 +57,7 @@ class Engine(Remote):
         return self._placement.run(partial(executor.answers, call=call, held=self._held), at)
 
     def close(self) -> None:
-        """Remove what the nodes hold, and the blocks if they came with the engine."""
+        """Remove the caches of the nodes, and the blocks if this engine sent them."""
         if self._owns_blocks:
             self._placement.close()
         else:
@@ -67,7 +65,7 @@ class Engine(Remote):
 
 
 def columns_of(frame: Any) -> dict[str, str]:
-    """Return for each column of a DataFrame "number", "vector", or its type."""
+    """Return the kind of each column of a DataFrame: "number", "vector", or the name of another type."""
 
     def kind(column: Any) -> str:
         if isinstance(column, NumericType | BooleanType):
@@ -79,10 +77,10 @@ def columns_of(frame: Any) -> dict[str, str]:
 
 
 def for_arrow(frame: Any, name: str) -> Any:
-    """Return a column of a DataFrame by its name, in a form that is quickly handed to Python.
+    """Return a column of a DataFrame in a form that is fast to transfer to Python.
 
-    A dense vector of pyspark.ml has no list of indices, and Spark takes five times as long to write lists that are not
-    there as to write empty ones.
+    A dense vector of pyspark.ml has null instead of a list of indices, and Spark takes five times as long to write a
+    null as to write an empty list.
     """
     column = frame["`" + name.replace("`", "``") + "`"]
     if not isinstance(frame.schema[name].dataType, VectorUDT):
@@ -112,11 +110,9 @@ def distribute(
     n_nodes : int, optional
         Number of nodes; by default one for each partition.
     names : sequence of str
-        The columns that are needed.
-    sources : None
-        A DataFrame has the sources in a column.
+        Columns that are used.
     """
-    # Under other names: mapInArrow does not take every name that a column may have.
+    # With other names: mapInArrow does not accept every name of a column.
     columns = [for_arrow(frame, name).alias(f"c{i}") for i, name in enumerate(names)]
     frame = frame.select(*columns)
     frame = frame if n_nodes is None else frame.repartition(n_nodes)
@@ -131,9 +127,9 @@ class Placement:
     session : Session
         Spark.
     lineage : RDD of Handle
-        To compute a partition of it puts the block where it is computed.
+        Computing a partition writes its block on the executor that computes it.
     name : str
-        Of the folder that the blocks are in, on each executor.
+        Name of the folder of the blocks on each executor.
     """
 
     def __init__(self, session: Session, lineage: Any, name: str) -> None:
@@ -158,7 +154,7 @@ class Placement:
         session, name = Session(), f"dbmd-{uuid.uuid4().hex}"
         try:
             packed = [(i, pickle.dumps(node, 5)) for i, node in enumerate(nodes)]
-            # Through a shuffle: of what is parallelised, every task of every job would carry its share.
+            # Through a shuffle: otherwise each task of every job would carry its partition of the parallelised list.
             sent = session.context.parallelize(packed, len(packed)).partitionBy(len(packed), lambda index: index)
             return cls(session, sent.mapPartitions(partial(executor.store_node, name=name)), name)
         except BaseException:
@@ -178,10 +174,10 @@ class Placement:
         return Engine(self)
 
     def run(self, function: Any, at: Sequence[int] | None) -> list[Outcome]:
-        """Return the outcomes of function(handles) at all nodes, or at some, whose blocks are made anew if need be."""
+        """Return the outcomes of function(handles) at all nodes, or at some, whose blocks are made again if needed."""
         job = self._handles.mapPartitions(function)
         if at is not None:
-            # Where the handle is: what a node holds elsewhere it would not find again.
+            # Where the handle is: there is the cache of the node.
             outcomes = self._collect(job, at)
             gone = [outcome.first for outcome in outcomes if isinstance(outcome, Lost)]
             if not gone:
@@ -196,7 +192,7 @@ class Placement:
         return self._collect(job)
 
     def _collect(self, job: Any, at: Sequence[int] | None = None) -> list[Any]:
-        """Run a job, again if it fails: node functions that raise do not make it fail, lost workers do."""
+        """Return the results of a job, run again if it fails: lost workers make it fail, node functions do not."""
         if not self.session.is_running:
             raise EngineError("The session of Spark was stopped while it was needed.")
         context, tag = self.session.context, f"dbmd-{uuid.uuid4().hex}"
@@ -207,7 +203,7 @@ class Placement:
                 return job.collect() if at is None else list(context.runJob(job, list, list(at)))
             except (PySparkException, Py4JError) as error:
                 failure = error
-            except BaseException:  # who interrupts does not want the executors to go on
+            except BaseException:  # after an interrupt the executors must not continue
                 context.cancelJobsWithTag(tag)
                 raise
             finally:
@@ -215,24 +211,24 @@ class Placement:
         raise EngineError(f"Spark could not run a job in {TRIES} tries: {_reason(failure)}.") from None
 
     def clean(self, pattern: str, also: Sequence[str] = ()) -> None:
-        """Remove folders of this data on all executors, by a pattern, and those by name that are in reach."""
+        """Remove folders of these data on all executors by a pattern, and others by name where they can be reached."""
         if not self.session.is_running:
             return
-        context, tasks = self.session.context, 2 * self.session.n_cores  # idle executors share them out evenly
-        with suppress(PySparkException, Py4JError):  # Spark itself removes them at the end of the application
+        context, tasks = self.session.context, 2 * self.session.n_cores  # so that each idle executor gets some
+        with suppress(PySparkException, Py4JError):  # else Spark removes them at the end of the application
             remove = partial(executor.remove, pattern=f"{self.name}/{pattern}", also=also)
             context.parallelize(range(tasks), tasks).foreachPartition(remove)
 
     def close(self) -> None:
         """Remove the blocks, and stop Spark if it was started for them."""
-        self.clean("", self._folders)  # by name: an executor that was killed may have left some on its machine
+        self.clean("", self._folders)  # by name: a killed executor may have left some
         if self.session.is_running:
             self._handles.unpersist()
         self.session.close()
 
 
 def _reason(error: Exception) -> str:
-    """Return what a person needs of an error of Spark."""
+    """Return the line of an error of Spark that says what happened."""
     lines = [line.strip() for line in str(error).splitlines()]
     telling = [line for line in lines if "Exception: " in line or "Error: " in line]
     return first_line(RuntimeError(telling[-1] if telling else lines[0]))

@@ -16,13 +16,17 @@ from dbmd._utils.logs import progress_log
 from dbmd.config import Config, Inference, NoiseKind
 from dbmd.dataset import Dataset, framework_of
 from dbmd.estimator._callbacks import CallbackSupportMixin, Task, with_callbacks
-from dbmd.estimator._fitting import fit_dataset, update
-from dbmd.estimator._learned import usable
-from dbmd.estimator._memberships import check_can_transform
-from dbmd.estimator._opening import opened
-from dbmd.estimator._prediction import PredictionMixin
-from dbmd.model.memory import Memory
-from dbmd.model.result import State
+from dbmd.estimator._checks import check_feature_names, check_finite, number_among, number_sources
+from dbmd.h_step import origin_of
+from dbmd.memberships import write_memberships
+from dbmd.model.evidence import Evidence, pooled
+from dbmd.model.noise import Noise
+from dbmd.model.past import PastStatistics
+from dbmd.model.result import Result, State
+from dbmd.model.start import nearest
+from dbmd.online import update
+from dbmd.protocols import Engine, MakeEngine
+from dbmd.registry import load as load_module
 from dbmd.saved import directory
 
 __all__ = ["DBMD", "load"]
@@ -191,7 +195,7 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
     noise_variance_: NDArray[np.float64]
     noise_excess_: NDArray[np.float64]
     components_: NDArray[Any]
-    _past: Memory
+    _memory: PastStatistics
 
     # -- fitting ---------------------------------------------------------------------------------------------------
 
@@ -461,9 +465,272 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        renamed = {"_memory": "_past"}  # as pickles of version 0.1 have it
-        super().__setstate__({renamed.get(name, name): value for name, value in state.items()})
+    def _config(self, **changes: Any) -> Config:
+        return Config(**{field.name: getattr(self, field.name) for field in fields(Config)} | changes)
+
+    @property
+    def _prior(self) -> NDArray[np.float64]:
+        alpha = np.asarray(self.alpha, float)
+        return np.broadcast_to(alpha, (len(self.components_),)) - 1.0
+
+    def _evidence(self, data: Dataset) -> Evidence | None:
+        """Return how the memberships of a dataset are integrated out; None if the model is of ``map``."""
+        if not hasattr(self, "noise_excess_"):
+            return None
+        n, m = data.shape
+        known = dict(zip(self.sources_.tolist(), self.noise_excess_, strict=True))
+        of_all = m / self.effective_features_
+        if data.source_names is not None:
+            excess = [known.get(label, of_all) for label in data.source_names.tolist()]
+        else:  # without labels, nothing is known of the source, unless there is only one
+            excess = list(known.values()) if len(known) == 1 else [of_all]
+        return Evidence.of(excess, n, len(self.components_))
+
+    def _keep_excess(self, excess: NDArray[np.float64] | None, sigma2: NDArray[np.float64]) -> None:
+        """Set what is known of the noise in the plane of the components, both of shape (n_sources,)."""
+        if excess is not None:
+            self.noise_excess_ = excess
+            self.effective_features_ = self.n_features_in_ / pooled(excess, sigma2)
+        elif hasattr(self, "noise_excess_"):
+            del self.noise_excess_, self.effective_features_
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    @contextmanager
+    def _opened(self, X: Any, source: Any, *, reset: bool) -> Iterator[Dataset]:
+        """Give samples as a dataset that fits this model; what is opened here is closed in the end."""
+        data = self._dataset(X, source, reset=reset)
+        try:
+            yield data
+        finally:
+            if data is not X:
+                data.close()
+
+    def _dataset(self, X: Any, source: Any, *, reset: bool) -> Dataset:
+        """Return samples as a dataset that fits this model."""
+        if is_path(X) or framework_of(X) in ("spark", self.engine):
+            X, source = self._open(X, source, reset=reset), None
+        if not isinstance(X, Dataset):
+            X = self._validated(X, reset=reset)
+            names, codes = (None, 0) if source is None else number_sources(source, X.shape[0])
+            return in_memory(X, names, codes, getattr(self, "feature_names_in_", None))
+        if source is not None:
+            raise ValueError("A dataset has its own sources: name them in open_data(..., source=).")
+        if reset:
+            return X
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(f"The data have {X.shape[1]} features, the model has {self.n_features_in_}.")
+        if X.feature_names is not None:
+            check_feature_names(list(X.feature_names), list(getattr(self, "feature_names_in_", X.feature_names)))
+        return X
+
+    def _open(self, X: Any, source: Any, *, reset: bool) -> Dataset:
+        """Return files, or a collection that lives on the engine, as a dataset."""
+        names = getattr(self, "feature_names_in_", None)
+        columns = None if reset or names is None else list(names)
+        if is_path(X):
+            # Only a fit is worth a cluster: memberships are computed here.
+            engine = self.engine if reset and isinstance(self.engine, str) else "local"
+            return open_data(X, source=source, columns=columns, engine=engine)
+        framework = framework_of(X)
+        if framework != self.engine:
+            raise ValueError(f"The data are on {framework}: fit them with engine={framework!r}. Got {self.engine!r}.")
+        return open_data(X, source=source, columns=columns, n_nodes=self.n_nodes)
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        # Narrow types stay as they are: chunks are converted one by one.
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
+        if X.dtype.kind == "f":
+            check_finite(X)
+        return X
+
+    def _so_far(self, data: Dataset, W: NDArray[Any], sigma2: NDArray[Any]) -> dict[str, Any]:
+        """Return the attributes that a model needs to be used."""
+        return {"components_": W.T.astype(data.dtype), "noise_variance_": sigma2, "sources_": data.model_sources}
+
+    def _tell(self, state: State) -> None:
+        """Print a line about an iteration, if that is wanted."""
+        record = state.history[-1]
+        if self.verbose:
+            print(
+                f"[DBMD] iteration {record.iteration}: objective {record.objective:.8g}, "
+                f"{record.rounds} rounds, {record.seconds:.2f} s",
+                flush=True,
+            )
+
+    def _update(self, data: Dataset) -> Self:
+        """Take in a further batch."""
+        clock, config = time.perf_counter(), self._config()
+        r, m = self.components_.shape
+        if config.n_components != r:
+            raise ValueError(
+                f"The 'n_components' parameter of DBMD must not change between batches: the model has {r}. "
+                f"Got {config.n_components}."
+            )
+        sources, numbers = number_among(self.sources_, data.source_names)
+        sigma2 = np.resize(self.noise_variance_, len(sources))
+        sigma2[numbers] = self._noise_for(data)
+        with self._engine(data) as engine:
+            result = update(
+                engine,
+                config,
+                getattr(self, "_memory", PastStatistics.of_nothing(m)),
+                self.components_.T.astype(float),
+                sigma2,
+                self._evidence(data),
+                numbers=numbers,
+                n_classes=0 if data.classes is None else len(data.classes),
+                dtype=data.dtype,
+            )
+            labels = _labels(engine, data, r)
+        if result.evidence is not None:
+            excess = np.resize(self.noise_excess_, len(sources))
+            excess[numbers] = result.evidence.excess
+            self._keep_excess(excess, result.sigma2)
+        self.n_steps_, self.n_samples_seen_ = self.n_steps_ + 1, self.n_samples_seen_ + data.shape[0]
+        self._keep(result, data, sources, np.arange(r), labels, time.perf_counter() - clock)
+        if self.verbose:
+            seconds = self.fit_info_["seconds"]
+            print(f"[DBMD] batch {self.n_steps_}: objective {self.objective_:.8g}, {seconds:.2f} s", flush=True)
+        return self
+
+    def _keep(
+        self,
+        result: Result,
+        data: Dataset,
+        sources: NDArray[Any],
+        order: NDArray[np.intp],
+        labels: NDArray[np.intp] | None,
+        seconds: float,
+    ) -> None:
+        """Set what was learned, with the components in an order."""
+        self.components_ = result.W.T.astype(data.dtype)[order]
+        self.sources_ = sources
+        self.noise_variance_ = result.sigma2
+        self.profile_ = result.profile.reordered(order)
+        self.cluster_sizes_ = self.profile_.sizes.sum(axis=0)
+        self.objective_ = result.objective
+        self.history_ = result.history
+        self.n_iter_ = len(result.history)
+        self.fit_info_ = self._info(result, data, seconds)
+        self._memory = result.past.reordered(order)
+        if hasattr(self, "labels_"):
+            del self.labels_
+        if labels is not None:
+            self.labels_ = np.argsort(order)[labels]
+
+    def _info(self, result: Result, data: Dataset, seconds: float) -> dict[str, Any]:
+        """Return what a report tells beside the model itself, ready for JSON."""
+        return {
+            "n_samples": data.shape[0],
+            "seconds": seconds,
+            "converged": result.converged,
+            "seed": int(self.random_state) if isinstance(self.random_state, int | np.integer) else None,
+            "dtype": data.dtype.name,
+            "explained": float(result.explained[-1]),
+            "explained_by_source": [None if np.isnan(part) else float(part) for part in result.explained[:-1]],
+            "classes": None if data.classes is None else data.classes.tolist(),
+            "data": None if data.about is None else dict(data.about),
+        }
+
+    def _warn_if_unconverged(self, result: Result, config: Config) -> None:
+        if not result.converged and self.n_iter_ == config.max_iter:
+            warnings.warn(
+                f"DBMD did not converge in {config.max_iter} iterations (tol={config.tol}). Raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        slow = [record for record in result.history if not record.w_converged]
+        if slow:
+            warnings.warn(
+                f"The solver {config.solver!r} did not converge in {slow[-1].rounds} rounds in {len(slow)} of "
+                f"{self.n_iter_} iterations (last change {slow[-1].w_change:.1e}). "
+                "Raise max_rounds or tol in solver_options, or take the solver 'exact'.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _transform(self, X: Any, source: Any) -> Any:
+        check_is_fitted(self)
+        _check_can_transform(X)
+        if framework_of(X) == "dask":
+            return self._lazy_transform(X, source)
+        with self._opened(X, source, reset=False) as data:
+            out = np.empty((data.shape[0], len(self.components_)), data.dtype)
+            step = partial(write_memberships, sigma2=self.noise_levels(data), prior=self._prior, out=out)
+            with LocalEngine(data.nodes(self.n_nodes, len(self.components_))) as engine:
+                engine.ask(step, self.components_.T.astype(float))
+        return out
+
+    def _lazy_transform(self, X: Any, source: Any) -> Any:
+        """Return the memberships of a collection of Dask as a dask.array."""
+        if source is None and self._prior.any() and self.noise == "source" and len(self.sources_) > 1:
+            raise ValueError(
+                f"The model knows {len(self.sources_)} sources: say in source= which samples are of which. A noise "
+                "level can be estimated for samples that are here, transform(X.compute()), not for such as are not yet."
+            )
+        model = DBMD(**self.get_params(deep=False) | {"engine": "local", "n_nodes": 1})
+        model.components_, model.sources_, model.noise_variance_ = (
+            self.components_,
+            self.sources_,
+            self.noise_variance_,
+        )
+        model.n_features_in_ = self.n_features_in_
+        names = list(getattr(self, "feature_names_in_", ()))
+        return load_module("engines", "dask").map_rows(partial(_rows, model), X, source, names, len(self.components_))
+
+    def noise_levels(self, data: Dataset) -> NDArray[np.float64]:
+        """Return the noise levels that the memberships of a dataset are found with.
+
+        Parameters
+        ----------
+        data : Dataset
+            Samples, perhaps of sources that the fit did not know.
+
+        Returns
+        -------
+        ndarray of shape (n_sources,)
+            sigma^2 of each of its sources.
+        """
+        if not self._prior.any():
+            return np.ones(data.n_sources)  # without a prior on H, noise does not move the memberships
+        return self._noise_for(data)
+
+    def _noise_for(self, data: Dataset) -> NDArray[np.float64]:
+        """Return sigma^2 of each source of a dataset, shape (n_sources,): as known, or estimated."""
+        if data.source_names is None and len(self.sources_) == 1:
+            return self.noise_variance_
+        if not isinstance(self.noise, str) or self.noise == "shared":
+            return np.full(data.n_sources, self.noise_variance_[0])
+        levels = dict(zip(self.sources_.tolist(), self.noise_variance_, strict=True))
+        # Without labels, nothing is known of the source.
+        labels = [] if data.source_names is None else data.source_names.tolist()
+        sigma2 = np.array([levels.get(label, np.nan) for label in labels] or [np.nan])
+        return self._estimate_noise(data, sigma2) if np.isnan(sigma2).any() else sigma2
+
+    def _estimate_noise(self, data: Dataset, sigma2: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Fill in what is NaN in sigma2: the objective minimised over it and the memberships, W fixed."""
+        W = self.components_.T.astype(float)
+        origin, unknown = origin_of(W, data.dtype), np.isnan(sigma2)
+        step = partial(sweep, prior=self._prior, evidence=self._evidence(data), origin=origin)
+        with self._engine(data) as engine:
+            hard = engine.ask(partial(nearest, origin=origin), W)
+            noise = Noise.for_data("source", data.n_sources, hard, origin, data.dtype)
+            levels = noise.levels(hard.map(lambda s: s.summary(W, origin)), W)
+            sigma2 = np.where(unknown, levels, sigma2)
+            for _ in range(100):
+                before = sigma2
+                at = partial(sweep_and_keep, sweep=partial(step, sigma2=sigma2), sigma2=sigma2)
+                levels = noise.levels(engine.ask(at, W), W)
+                sigma2 = np.where(unknown, levels, sigma2)
+                if (abs(sigma2 - before) <= 1e-6 * before).all():
+                    break
+        return sigma2
+
+    def _engine(self, data: Dataset) -> Engine:
+        return data.on(data.lives_on or "local", self.n_nodes, len(self.components_))
 
 
 def _progress(state: State) -> str:

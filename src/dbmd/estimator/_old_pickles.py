@@ -6,8 +6,21 @@ A pickle names the estimator before anything that the estimator holds; so these 
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 
-from dbmd.model import profile, result
+from dbmd.model import past, profile, result
 
-for old, module in {"dbmd.profile": profile, "dbmd.result": result}.items():
+
+class _Memory(ModuleType):
+    """The former module ``dbmd.model.memory`` with its class ``Memory``."""
+
+    Memory = past.PastStatistics
+
+
+OLD: dict[str, ModuleType] = {
+    "dbmd.model.memory": _Memory("dbmd.model.memory"),
+    "dbmd.profile": profile,
+    "dbmd.result": result,
+}
+for old, module in OLD.items():
     sys.modules.setdefault(old, module)

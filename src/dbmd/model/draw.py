@@ -1,7 +1,7 @@
 """Drawing samples at random, in a pass over the nodes.
 
-Randomness is keyed by the number of the sample in the whole data, so one seed draws the same samples, however they are
-cut into nodes.
+Random numbers are keyed by the row number of a sample in the whole data. So one seed draws the same samples, however
+the data are divided into nodes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dbmd.model.statistics import Float, PerSource, squared_norms
 class Draw:
     """The samples with the smallest keys. Adding two draws keeps the smallest of both.
 
-    If the key of sample i is an exponential variable divided by w_i, the first ``take`` of all keys are a weighted
-    sample without replacement (Efraimidis and Spirakis 2006), and no node needs the sum of the weights.
+    If the key of sample i is an exponential variable divided by a weight w_i, the samples with the ``take`` smallest
+    keys are a weighted sample without replacement (Efraimidis and Spirakis 2006). No node needs the sum of the weights.
 
     Attributes
     ----------
@@ -41,11 +41,11 @@ class Draw:
 
     @classmethod
     def nothing(cls, m: int, take: int) -> Draw:
-        """Return a draw from no samples."""
+        """Return a draw from no samples of m features."""
         return cls(np.zeros(0), np.zeros((0, m)), take)
 
     def among(self, Xt: Any, keys: Float) -> Draw:
-        """Return the draw from these samples, too: shape (n, m), with their keys, shape (n,)."""
+        """Return the draw from these samples and more: Xt of shape (n, m), with their keys, shape (n,)."""
         first = np.argsort(keys, kind="stable")[: self.take]
         bound = self.keys[-1] if 0 < len(self.keys) == self.take else np.inf
         first = first[keys[first] < bound]
@@ -71,28 +71,38 @@ def draw_uniform(node: Node, *, seed: int, take: int) -> tuple[Node, Draw]:
 
 
 @dataclass(frozen=True)
-class Share:
-    """A share of the samples, in pieces: adding does not copy them.
+class DrawnSamples:
+    """Some of the samples, in pieces of one source each: adding does not copy them.
 
     Attributes
     ----------
-    pieces : tuple of (numbers, source, Xt, weights)
-        Numbers of some samples in the whole data, shape (k,), the source of them all, the samples, an array or CSR
-        array of shape (k, m), and for how many each stands, shape (k,).
+    pieces : tuple of (numbers, source_code, Xt, weights)
+        Row numbers in the whole data, shape (k,), the source of all, the samples, an array or CSR array of shape
+        (k, m), and for how many samples each stands, shape (k,).
     """
 
     pieces: tuple[tuple[NDArray[np.intp], int, Any, Float], ...] = ()
 
-    def __add__(self, other: Share) -> Share:
-        return Share(self.pieces + other.pieces)
+    def __add__(self, other: DrawnSamples) -> DrawnSamples:
+        return DrawnSamples(self.pieces + other.pieces)
 
     def in_order(self) -> tuple[Any, NDArray[np.intp], Float]:
-        """Return the samples, an array or CSR array of shape (n, m), n > 0, their sources and weights, shape (n,)."""
+        """Return the samples in the order of their rows.
+
+        Returns
+        -------
+        Xt : array or CSR array of shape (n, m)
+            The samples, at least one.
+        source_codes : array of int of shape (n,)
+            Their sources.
+        weights : array of shape (n,)
+            For how many samples each stands.
+        """
         numbers, sources, parts, weights = zip(*self.pieces, strict=True)
         order = np.argsort(np.concatenate(numbers))
         if any(map(sparse.issparse, parts)):
             Xt = sparse.vstack(parts, format="csr")[order]
-            # From files they are wider, which scikit-learn does not take; of a share they are never so many.
+            # Indices from files are of 64 bits, which scikit-learn refuses; drawn samples never need so many.
             Xt.indices, Xt.indptr = Xt.indices.astype(np.int32), Xt.indptr.astype(np.int32)
         else:
             Xt = np.concatenate(parts)[order]
@@ -101,7 +111,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Moments:
-    """How many samples a source has, where they are and how far apart. It adds.
+    """Number, sum and squares of the samples of a source. It adds.
 
     Attributes
     ----------
@@ -112,7 +122,7 @@ class Moments:
     squares : float
         Sum of ||x||^2.
     stored : int
-        Numbers that are stored for them: of sparse ones, those that are not zero.
+        Number of entries that are stored for them; zeros of sparse samples are not.
     largest : float
         The largest absolute value.
     """
@@ -132,8 +142,8 @@ class Moments:
             max(self.largest, other.largest),
         )
 
-    def spread(self, about: Float) -> float:
-        """Return the mean of ||x - about||^2; never less than rounding explains, far from zero."""
+    def mean_square(self, about: Float) -> float:
+        """Return the mean of ||x - about||^2 over the samples, at least 1e-12 of that about zero (rounding)."""
         squares = self.squares - 2.0 * float(about @ self.total) + self.n * float(about @ about)
         return max(squares, 1e-12 * self.squares) / self.n
 
@@ -144,7 +154,7 @@ def moments(node: Node) -> tuple[Node, PerSource[Moments]]:
     for chunk in node.samples.chunks():
         values = chunk.Xt.data if sparse.issparse(chunk.Xt) else chunk.Xt
         largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
-        with np.errstate(over="ignore", under="ignore"):  # the largest value tells
+        with np.errstate(over="ignore", under="ignore"):  # the largest value shows it
             total = np.asarray(chunk.Xt.sum(axis=0, dtype=np.float64)).ravel()
             squares = float(squared_norms(chunk.Xt).sum(dtype=np.float64))
         found += PerSource({chunk.source_code: Moments(chunk.Xt.shape[0], total, squares, int(values.size), largest)})
@@ -152,7 +162,7 @@ def moments(node: Node) -> tuple[Node, PerSource[Moments]]:
 
 
 def check_magnitude(known: PerSource[Moments], dtype: np.dtype[Any]) -> None:
-    """Raise a DataError if the squares of the numbers leave the range of a type, or come near to its ends."""
+    """Raise a DataError if the squares of the data leave the range of a type, or come near to its ends."""
     largest = max(each.largest for each in known.values())
     limits = np.finfo(dtype)
     least, most = np.sqrt(float(limits.tiny) / float(limits.eps)), np.sqrt(float(limits.max) * float(limits.eps))
@@ -168,55 +178,56 @@ def check_magnitude(known: PerSource[Moments], dtype: np.dtype[Any]) -> None:
 
 @dataclass(frozen=True)
 class Chances:
-    """How likely a sample is to be drawn: one half alike for all, one half by its squared distance from the mean.
+    """The probability of each sample to be drawn: one half uniform, one half by its squared distance from the mean.
 
-    So the few samples far out, which decide where a simplex ends, are there too, and none stands for more than twice as
-    many as in a plain draw (Bachem, Lucic and Krause 2018, lightweight coresets). A source gets its share of the draws,
-    however far its noise spreads it.
+    So the few samples far out, which decide where a simplex ends, are drawn too, and no sample stands for more than
+    twice as many as in a uniform draw (Bachem, Lucic and Krause 2018, lightweight coresets). Distances are relative to
+    the mean of the source: the same fraction of each source is drawn, whatever its noise.
 
     Attributes
     ----------
-    share : float
-        Part of the samples that is drawn, on average.
+    fraction : float
+        Fraction of the samples that is drawn, on average.
     mean : array of shape (m,)
         Of all samples.
-    spread : dict of int to float
-        The mean squared distance from there, for each source.
+    mean_squares : dict of int to float
+        For each source the mean squared distance from there.
     """
 
-    share: float
+    fraction: float
     mean: Float
-    spread: dict[int, float]
+    mean_squares: dict[int, float]
 
     @classmethod
-    def of(cls, known: PerSource[Moments], share: float) -> Chances:
-        """Return the chances for data with given moments."""
+    def of(cls, known: PerSource[Moments], fraction: float) -> Chances:
+        """Return the probabilities for data with given moments."""
         mean = np.sum([each.total for each in known.values()], axis=0) / sum(each.n for each in known.values())
-        # A sum over nodes depends on their number in the last digits; who is drawn must not.
+        # The last digits of a sum over nodes depend on their number; which samples are drawn must not.
         mean = _to_four_digits(mean)
-        return cls(share, mean, {c: float(_to_four_digits(each.spread(mean))) for c, each in known.items()})
+        return cls(fraction, mean, {c: float(_to_four_digits(each.mean_square(mean))) for c, each in known.items()})
 
-    def at(self, Xt: Any, source: int) -> Float:
-        """Return the probability of each of some samples of a source, shape (n,)."""
-        if self.share >= 1.0:
+    def at(self, Xt: Any, source_code: int) -> Float:
+        """Return the probabilities of samples of one source, shape (n,)."""
+        if self.fraction >= 1.0:
             return np.ones(Xt.shape[0])
         if sparse.issparse(Xt):
             d2 = squared_norms(Xt) - 2.0 * (Xt @ self.mean) + self.mean @ self.mean
         else:
             d2 = squared_norms(Xt - self.mean.astype(Xt.dtype))
-        far = d2 / self.spread[source] if self.spread[source] > 0.0 else np.ones(len(d2))
-        return np.asarray(np.minimum(1.0, 0.5 * self.share * (1.0 + np.maximum(far, 0.0))), np.float64)
+        mean_square = self.mean_squares[source_code]
+        far = d2 / mean_square if mean_square > 0.0 else np.ones(len(d2))
+        return np.asarray(np.minimum(1.0, 0.5 * self.fraction * (1.0 + np.maximum(far, 0.0))), np.float64)
 
 
-def draw_share(node: Node, *, seed: int, chances: Chances) -> tuple[Node, Share]:
-    """Node: send each sample with its probability, whatever other nodes do."""
-    drawn = Share()
+def draw_fraction(node: Node, *, seed: int, chances: Chances) -> tuple[Node, DrawnSamples]:
+    """Node: draw each sample with its probability, independently of all others."""
+    drawn = DrawnSamples()
     for chunk in node.samples.chunks():
         numbers = node.samples.first_row + chunk.numbers
         p = chances.at(chunk.Xt, chunk.source_code)
         own = np.flatnonzero(-np.expm1(-exponentials(seed, numbers)) < p)
         if len(own):
-            drawn += Share(((numbers[own], chunk.source_code, chunk.Xt[own], 1.0 / p[own]),))
+            drawn += DrawnSamples(((numbers[own], chunk.source_code, chunk.Xt[own], 1.0 / p[own]),))
     return node, drawn
 
 
@@ -226,9 +237,9 @@ def _to_four_digits(x: Any) -> Any:
 
 
 def exponentials(seed: int, rows: NDArray[np.integer]) -> Float:
-    """Return a standard exponential variable for each row of the data, whoever asks for it, in whatever order.
+    """Return a standard exponential variable for each row number, which depends on the seed and the number only.
 
-    SplitMix64 (Steele, Lea and Flood 2014) of the row's number, on a stream of its own for each seed.
+    SplitMix64 (Steele, Lea and Flood 2014) of the row number, with another stream for each seed.
     """
     with np.errstate(over="ignore"):
         z = (rows.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + _mixed(np.uint64(seed))

@@ -1,4 +1,4 @@
-"""The W-step at one place: m lassos that share a Gram matrix."""
+"""Problem (P) on the driver: m lassos with the same Gram matrix."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def soft(W: Float, threshold: Float | float) -> Float:
 def minimise(f: Quadratic, lam: float, W0: Float) -> Float:
     """Return argmin_W 1/2 <W A, W> - <B, W> + lam ||W||_1, to KKT precision.
 
-    Where A is singular and lam = 0 the minimiser is not unique: it is the one nearest to W0 in the metric of
-    the cluster sizes, which is the one that the iterative solvers reach from W0. A component that no sample
-    belongs to keeps its column of W0 (lam = 0) or becomes zero (lam > 0).
+    If A is singular and lam = 0, there are several minimisers. The one nearest to W0 in the metric of the cluster sizes
+    is returned, which is also where the iterative solvers end from W0. The column of a component without samples stays
+    as in W0 (lam = 0) or becomes zero (lam > 0).
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def minimise(f: Quadratic, lam: float, W0: Float) -> Float:
     if lam == 0.0:
         return _least_squares(f, W0)
     W = W0.copy()
-    rows = np.arange(len(W))  # that are not solved yet
+    rows = np.arange(len(W))  # rows that are not solved yet
     descents: list[Method] = [partial(_coordinate_descent, sweeps=sweeps) for sweeps in (2, 8, 32)]
     for method in (_same_signs, *descents, _interior_point):
         if not len(rows):
@@ -57,7 +57,7 @@ def minimise(f: Quadratic, lam: float, W0: Float) -> Float:
 
 
 def _better(f: Quadratic, lam: float, W: Float, V: Float) -> Float:
-    """Return row by row the one of W and V that violates the optimality conditions less."""
+    """Return for each row that of W or V which violates the optimality conditions less, shape (m, r)."""
     return np.where((_violation(f, lam, V) < _violation(f, lam, W))[:, None], V, W)
 
 
@@ -72,14 +72,14 @@ def _least_squares(f: Quadratic, W0: Float) -> Float:
 
 
 def _violation(f: Quadratic, lam: float, W: Float) -> Float:
-    """Return for each row the largest violation of 0 in gradient + lam sign(W), relative to the row's data."""
+    """Return the largest violation of 0 in gradient + lam sign(W) in each row, relative to its data, shape (m,)."""
     G = f.gradient(W)
     wrong = np.where(W != 0.0, np.abs(G + lam * np.sign(W)), np.maximum(np.abs(G) - lam, 0.0))
     return wrong.max(axis=1, initial=0.0) / (np.abs(f.B).max(axis=1, initial=0.0) + lam)
 
 
 def _in_batches(method: Method) -> Method:
-    """Apply a method that stacks an r x r matrix for each row to so many rows at a time that they fit the memory."""
+    """Return a method that works on some rows at a time, so that their r x r matrices fit into memory."""
 
     def batched(f: Quadratic, lam: float, W: Float) -> Float:
         rows = max(1, BATCH // len(f.A) ** 2)
@@ -119,7 +119,7 @@ def _same_signs(f: Quadratic, lam: float, W: Float) -> Float:
 
 @_in_batches
 def _interior_point(f: Quadratic, lam: float, W: Float) -> Float:
-    """Return the minimisers by an interior-point method, which no condition of A slows down.
+    """Return the minimisers by an interior-point method, whose speed does not depend on the condition of A.
 
     With w = p - q, p, q > 0 and their multipliers x = lam + grad, y = lam - grad, the products p x and q y are driven
     to zero. Eliminating p and q leaves (A + diag(c)) dw = ... with c the harmonic sum of x / p and y / q.
@@ -145,5 +145,5 @@ def _interior_point(f: Quadratic, lam: float, W: Float) -> Float:
         p, q, x, y = p + step * dp, q + step * dq, x + step * dx, y + step * dy
         if (mu <= 1e-16 * size.max() * scale).all():
             break
-    # Strictly complementary: what has a multiplier of zero is in the support, the rest is zero.
+    # Strict complementarity: entries with a multiplier of zero are in the support, all others are zero.
     return np.where((p * lam > x * size) | (q * lam > y * size), p - q, 0.0)

@@ -1,4 +1,4 @@
-"""Samples that lie near a space of few dimensions: as coordinates there, and how far off each is."""
+"""Samples near a space of few dimensions: their coordinates in it, and their distances from it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dbmd.model.statistics import Float
 
 @dataclass(frozen=True)
 class LowRank:
-    """An array of shape (n, m) whose row i is offset + directions @ scores[i], and something orthogonal to directions.
+    """An array of shape (n, m) whose row i is offset + directions @ scores[i] + a residual orthogonal to directions.
 
-    Of that something only the size is known, and only norms tell of it, as if it were orthogonal to the offset, too: it
-    is, once a vector was taken off that lies in the space where the samples are. Products cost as much as those of an
-    array of shape (n, k). It stands in for an array where ``Xt @ W``, ``Ht.T @ Xt``, ``Xt - vector`` and norms are
-    asked for. All is computed in float64; ``Xt @ W`` is then of the type of W.
+    Only the size of the residual is known, and only norms depend on it. They take it as orthogonal to the offset, too,
+    which is true once a vector of the space of the samples was subtracted. Products cost as much as those of an
+    array of shape (n, k). It replaces an array where ``Xt @ W``, ``Ht.T @ Xt``, ``Xt - vector`` and norms are all that
+    is needed. Everything is computed in float64; ``Xt @ W`` is then converted to the type of W.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class LowRank:
     offset: Float
     off: Float
 
-    __array_ufunc__ = None  # an array leaves products with this to it
+    __array_ufunc__ = None  # array @ LowRank calls __rmatmul__ below
 
     @property
     def shape(self) -> tuple[int, int]:

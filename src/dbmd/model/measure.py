@@ -1,4 +1,4 @@
-"""How far samples are from the nearest of some centres, and draws by that distance: the node functions of k-means||."""
+"""The node functions of k-means||: distances of samples to the nearest candidate, and draws by that distance."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from dbmd.model.statistics import Float, PerSource, Summary, squared_norms
 
 @dataclass(frozen=True)
 class Measured:
-    """For every sample of a node the nearest of some candidates.
+    """The nearest candidate of each sample of a node.
 
     Attributes
     ----------
     d2 : array of shape (n_i,)
-        Squared distances.
+        Squared distance to it.
     near : array of int of shape (n_i,)
-        Numbers of the candidates.
+        Its number.
     n_candidates : int
-        Among how many.
+        Number of candidates so far.
     """
 
     d2: NDArray[Any]
@@ -37,17 +37,17 @@ class Measured:
 def measure(node: Node, candidates: Float) -> tuple[Node, PerSource[Summary]]:
     """Node: send for each source the sum of the squared distances of its samples to the nearest candidate.
 
-    It remembers them, if it keeps anything by the row, and next time looks at the candidates that are new.
+    A node that keeps rows keeps the distances, and compares them with new candidates only.
 
     Parameters
     ----------
     node : Node
         The node.
     candidates : array of shape (k, m)
-        Those of the last time, if any, and new ones behind them.
+        The candidates of the last call, if any, followed by new ones.
     """
     block, known = node.samples, node.scratch
-    if not isinstance(known, Measured):  # nothing, or what the solver of an earlier descent left
+    if not isinstance(known, Measured):  # nothing, or the scratch of the solver of an earlier descent
         n = block.shape[0] if node.keeps_rows else 0
         known = Measured(np.full(n, np.inf, block.dtype), np.zeros(n, np.int32), 0)
     new = candidates[known.n_candidates :].astype(block.dtype)
@@ -69,11 +69,23 @@ def measure(node: Node, candidates: Float) -> tuple[Node, PerSource[Summary]]:
 def draw_by_distance(
     node: Node, candidates: Float, *, seed: int, take: int, precision: dict[int, float]
 ) -> tuple[Node, Draw]:
-    """Node: draw samples by their squared distance to the candidates, in units of the noise of their source."""
+    """Node: draw samples with probabilities that grow with their squared distance to the nearest candidate.
+
+    Parameters
+    ----------
+    node : Node
+        The samples.
+    candidates : array of shape (k, m)
+        The candidates so far.
+    seed, take : int
+        Seed of the draws, number of samples to draw.
+    precision : dict of int to float
+        Relative precision of each source: distances are in units of its noise.
+    """
     block = node.samples
     drawn = Draw.nothing(block.shape[1], take)
     for chunk, d2, _ in _measured(node, candidates):
-        # A sample stands for its cluster only as well as its noise allows: precision counts twice.
+        # A noisy sample is a poor representative of its cluster: precision counts twice.
         weights = d2.astype(np.float64) * precision[chunk.source_code] ** 2
         with np.errstate(divide="ignore"):
             keys = exponentials(seed, block.first_row + chunk.numbers) / weights
@@ -82,7 +94,7 @@ def draw_by_distance(
 
 
 def tally(node: Node, candidates: Float, *, precision: dict[int, float]) -> tuple[Node, Float]:
-    """Node: send how much precision each candidate is nearest to, shape (n_candidates,)."""
+    """Node: send for each candidate the summed precision of the samples nearest to it, shape (n_candidates,)."""
     weights = np.zeros(len(candidates))
     for chunk, _, near in _measured(node, candidates):
         weights += precision[chunk.source_code] * np.bincount(near, minlength=len(candidates))
@@ -90,18 +102,26 @@ def tally(node: Node, candidates: Float, *, precision: dict[int, float]) -> tupl
 
 
 def _measured(node: Node, candidates: Float) -> Iterator[tuple[Any, NDArray[Any], NDArray[Any]]]:
-    """Yield chunks with the squared distance to and the number of the nearest candidate, remembered or found again."""
+    """Yield chunks, squared distances to the nearest candidates, and their numbers; kept ones are used again."""
     known = node.scratch
-    remembered = isinstance(known, Measured) and known.n_candidates == len(candidates)
+    is_kept = isinstance(known, Measured) and known.n_candidates == len(candidates)
     for chunk in node.samples.chunks():
-        if remembered:
+        if is_kept:
             yield chunk, known.d2[chunk.rows], known.near[chunk.rows]
         else:
             yield chunk, *distances(chunk.Xt, candidates.astype(node.samples.dtype))
 
 
 def distances(Xt: Any, centres: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return for every row the squared distance to the nearest centre, and the number of that centre."""
+    """Return the squared distance of each row to the nearest centre, and the number of that centre, shapes (n,).
+
+    Parameters
+    ----------
+    Xt : array, CSR array or LowRank of shape (n, m)
+        Samples.
+    centres : array of shape (k, m)
+        The centres.
+    """
     if not sparse.issparse(Xt):
         # Far from the origin, distances are small differences of large numbers: measure from amidst the centres.
         origin = centres.mean(axis=0)
@@ -110,6 +130,6 @@ def distances(Xt: Any, centres: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.
     d2 = sizes - 2.0 * (Xt @ centres.T)
     near = d2.argmin(axis=1)
     best = d2[np.arange(len(near)), near] + norms
-    # What is left of equal numbers is rounding, and a duplicate must not look like a new cluster.
+    # A difference of equal numbers is rounding, and a duplicate must not look like a new cluster.
     best[best <= 16 * np.finfo(centres.dtype).eps * (norms + sizes[near])] = 0.0
     return best, near

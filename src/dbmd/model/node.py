@@ -1,4 +1,4 @@
-"""What an engine keeps for each part of the data."""
+"""A node: some of the samples, and a cache."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Node:
-    """A part of the samples, and what was last computed from it.
+    """Some of the samples, and a cache of what was computed from them.
 
-    Only ``block`` and ``weights`` are data. The rest is a cache that follows from them and the last questions, and may
-    be lost with the machine that held it. A node function has to do without it, unless it :func:`continues`.
+    ``block`` and ``weights`` are data. All else is a cache: it follows from the data and the last node functions, and
+    is lost with the machine that had it. A node function must not need it unless it :func:`continues`.
 
     Attributes
     ----------
@@ -30,21 +30,21 @@ class Node:
     block : Samples, optional
         The samples (see :mod:`dbmd.data.block`); a node that only takes part in a W-step has none.
     weights : array of shape (n_i,), optional
-        For how many samples of the whole each stands.
+        For how many of all samples each stands; by default for itself.
     keeps_rows : bool
-        Whether it may keep anything for each of its samples: not if they are too many.
+        Whether the cache may hold something for each sample: False if there are too many.
     Ht : array of shape (n_i, r), optional
-        The memberships of the last sweep: where the next sweep starts.
-    norms : dict, optional
-        sum of ||x - origin||^2 for each source.
+        The memberships of the last sweep, from which the next sweep starts.
+    norms : dict of int to float, optional
+        Sum of ||x - origin||^2 for each source.
     origin : array of shape (m,), optional
-        What norms and statistics are about.
+        The point that norms and statistics are taken about.
     stats : PerSource[Statistics], optional
-        Of the last sweep, if it did not send them.
+        Of the last sweep, if the node keeps them.
     quadratic : Quadratic, optional
-        This node's share of the W-problem (P), of the last sweep.
+        The node's term of problem (P), of the last sweep.
     scratch : object
-        What a solver or a start keeps between its own rounds.
+        What a solver or a start keeps at the node between its rounds.
     """
 
     name: str
@@ -66,16 +66,16 @@ class Node:
 
 
 def continues(node_function: F) -> F:
-    """Mark a node function that goes on from what the questions before it left at the node.
+    """Mark a node function that needs the cache which the functions before it left at the node.
 
-    Where that is lost, an engine asks them again: from the last one that needs nothing but the block.
+    If the cache is lost, an engine runs those functions again, from the last one that needs the block only.
     """
     node_function.continues = True  # type: ignore[attr-defined]
     return node_function
 
 
 def does_continue(node_function: Any) -> bool:
-    """Say whether a node function is marked so, be it bare or wrapped (``functools.partial`` and the like)."""
+    """Return whether a node function is marked with :func:`continues`, bare or wrapped (``functools.partial``)."""
     while hasattr(node_function, "func"):
         node_function = node_function.func
     return getattr(node_function, "continues", False)

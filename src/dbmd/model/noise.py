@@ -17,9 +17,9 @@ class Noise:
     """How the noise levels follow from the residuals.
 
     The prior of sigma_c^2 is flat above a floor, so the noise step is the clipped mean square: the exact minimiser
-    of the objective on [floor, inf). The floor is relative to the mean square of the data about their mean, hence
-    free of scale and offset; below it a residual cannot be told from rounding. Where W is much larger than the data,
-    it is rounded by more, and the floor is higher.
+    of the objective on [floor, inf). Below the floor, residuals may be rounding. It is relative to the mean square of
+    the data about their mean, hence free of scale and offset. Where W is much larger than the data, it is rounded by
+    more, and the floor is higher.
 
     Attributes
     ----------
@@ -28,9 +28,9 @@ class Noise:
     n_sources : int
         Number of sources.
     floor : float
-        The least level, as the data tell it.
+        The least level, found from the data.
     eps : float
-        Relative rounding of the type of the data, which W is kept in.
+        Relative rounding of the type of the data, which is also that of the final W.
     """
 
     kind: Literal["source", "shared"] | float
@@ -47,7 +47,7 @@ class Noise:
         origin: Float,
         dtype: np.dtype[Any],
     ) -> Noise:
-        """Choose the floor by the mean square of the entries of X, about their mean and about zero, and by their type.
+        """Return the noise step for data, with a floor by the mean square of their entries and by their type.
 
         Parameters
         ----------
@@ -64,24 +64,24 @@ class Noise:
         """
         mean, n = middle(stats), sum(s.n for s in stats.values())
         square = sum(s.sq_norm for s in stats.values())
-        # What the difference lacks to be positive is rounding.
+        # A negative difference is rounding.
         mean_square = max(square - n * float(mean @ mean), 1e-12 * square) / (n * len(mean))
         eps = float(np.finfo(dtype).eps)
-        # Far from zero, the numbers themselves are rounded by more than their differences tell.
+        # Far from zero, the rounding of the numbers is larger than their differences suggest.
         rounding = eps**2 * float(np.mean(np.square(origin + mean)))
         return cls(kind, n_sources, max(least_level(dtype) * mean_square, rounding) or least_level(dtype), eps)
 
     def is_near_zero(self, origin: Float, dtype: np.dtype[Any]) -> bool:
-        """Say whether samples lose nothing by being summed up about zero instead of about an origin amidst them.
+        """Return whether sums over samples may be taken about zero instead of about an origin amidst them.
 
-        The sums grow with |origin|^2. In float32 they must not outgrow those about the origin; in float64 two digits of
-        sixteen may go. For that, a trip of each sample through the cache is saved.
+        The sums grow with |origin|^2. In float32 they must not be larger than those about the origin; in float64 two of
+        sixteen digits may be lost. This saves subtracting the origin from each sample.
         """
         largest = 1.0 if dtype == np.float32 else 1e4
         return bool(origin @ origin <= largest * len(origin) * self.floor / least_level(dtype))
 
-    def can_be_told(self, per_source: PerSource[Summary], W: Float) -> bool:
-        """Say whether the mean square of all residuals is above the floor, and not perhaps rounding."""
+    def is_above_rounding(self, per_source: PerSource[Summary], W: Float) -> bool:
+        """Return whether the mean square of all residuals is above the floor, and cannot be rounding alone."""
         return self._pooled(per_source, len(W)) > self._floor_at(W)
 
     def levels(self, per_source: PerSource[Summary], W: Float) -> Float:
@@ -96,11 +96,11 @@ class Noise:
         return np.maximum(sigma2, self._floor_at(W))
 
     def _floor_at(self, W: Float) -> float:
-        """Return the least level that can be told from rounding with W, shape (m, r)."""
-        as_kept = self.eps**2 * float(np.square(W).mean(axis=0).max())
-        # Squares of residuals, and the gradients of memberships, are differences of numbers of this size.
+        """Return the least level above rounding with W, shape (m, r)."""
+        as_stored = self.eps**2 * float(np.square(W).mean(axis=0).max())
+        # Squared residuals and the gradients of memberships are differences of numbers of this size.
         simplex = float(np.square(W - W.mean(axis=1, keepdims=True)).mean(axis=0).max())
-        return max(self.floor, as_kept, 100.0 * EPS * simplex)
+        return max(self.floor, as_stored, 100.0 * EPS * simplex)
 
     def _pooled(self, per_source: PerSource[Summary], m: int) -> float:
         return sum(s.squares for s in per_source.values()) / (m * sum(s.n for s in per_source.values()))

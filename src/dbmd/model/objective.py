@@ -12,7 +12,7 @@ from dbmd.model.statistics import Float, PerSource, Statistics, Summary
 
 @dataclass(frozen=True)
 class Objective:
-    """The objective, up to constants independent of W, H and sigma, and the scale to judge its changes by.
+    """The objective, up to constants independent of W, H and sigma, and the scale that its changes are relative to.
 
     sum_c [ ||X_c - W H_c||^2 / (2 sigma_c^2) + m n_c ln sigma_c ] + lam ||W||_1 + what the memberships cost
 
@@ -32,12 +32,12 @@ class Objective:
     scale: float
 
     def exceeds(self, other: Objective, dtype: np.dtype[Any]) -> bool:
-        """Say whether this is higher than the other by more than rounding with data of a type explains."""
+        """Return whether this is higher than the other by more than rounding explains, with data of a type."""
         rounding = 1e-6 if dtype == np.float32 else 1e-10
         return self.value - other.value > rounding * other.scale
 
     def gain(self, before: Objective | None) -> float:
-        """Return the decrease since another, relative to the scale of this; infinite if there was none before."""
+        """Return the decrease from ``before`` to this, relative to the scale of this; infinite without ``before``."""
         if before is None:
             return float("inf")
         decrease = before.value - self.value
@@ -55,7 +55,7 @@ def objective(per_source: PerSource[Summary], W: Float, sigma2: Float, lam: floa
 
 
 def explained_variance(stats: PerSource[Statistics], summaries: PerSource[Summary], n_sources: int) -> Float:
-    """Return the part of the variance about the mean that is not residual: of each source, and last of all data.
+    """Return the fraction of the variance about the mean that is explained: of each source, and last of all data.
 
     The columns of H sum to one, so the sum of all samples is the sum of the columns of X H^T.
 

@@ -1,4 +1,4 @@
-"""The W-problem (P) as the centre knows it, without the statistics."""
+"""Problem (P) of the W-step as the driver knows it, without the statistics."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class Problem:
 
     @classmethod
     def of(cls, per_source: PerSource[Summary], sigma2: Float, lam: float, n_nodes: int) -> Problem:
-        """Form the problem from what the nodes said after a sweep."""
+        """Return the problem, from summaries of all sources after a sweep."""
         A = gram(per_source, sigma2)
         n = sum(s.n for s in per_source.values())
         return cls(lam, metric(A), float(A.sum()), n_nodes * float(A.sum()) / n)
 
     def share(self, f: Quadratic) -> float:
-        """Return which part of the precision a node has; the shares of all nodes sum to one."""
+        """Return the share of a node in the precision, from its term of (P). The shares of all nodes sum to one."""
         return f.precision / self.precision
 
     def change(self, W: Float, before: Float) -> float:
-        """Return ||W - before|| / ||W||, columns weighted by the sizes of their clusters."""
+        """Return ||W - before|| / ||W|| with columns weighted by the sizes of their clusters."""
         size = float(np.sqrt((W**2 * self.metric).sum()))
         moved = float(np.sqrt(((W - before) ** 2 * self.metric).sum()))
         return moved / size if size > 0.0 else moved
@@ -52,8 +52,8 @@ def metric(A: Float) -> Float:
     """Return step sizes d, shape (r,), with diag(d) >= A: the sums of the absolute entries of its rows.
 
     The columns of H sum to one, so for A = H H' these are the sizes of the clusters. A step of 1 / d_k in component k
-    is safe (Gershgorin), and a small cluster is not held to the pace of a large one, as it would be by 1 /
-    lambda_max(A). An empty component gets a thousandth of the mean, to stay above zero.
+    is safe (Gershgorin), and longer for a small cluster than the common step 1 / lambda_max(A). A thousandth of the
+    mean is added, so that d_k of an empty component is positive.
     """
     d = np.abs(A).sum(axis=1)
     return np.asarray(d + 1e-3 * d.mean())

@@ -1,4 +1,4 @@
-"""What the memberships look like over all samples: what the report shows, gathered in one pass, additive."""
+"""Counts and histograms of the memberships of all samples, which the report shows; they add."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Profile:
         )
 
     def among(self, numbers: NDArray[np.intp], n_sources: int) -> Profile:
-        """Return the profile among more sources, of which its own are those with the given numbers."""
+        """Return the profile with n_sources sources, where source i of this one has the code numbers[i]."""
 
         def placed(values: NDArray[Any]) -> NDArray[Any]:
             among = np.zeros((n_sources, *values.shape[1:]), values.dtype)
@@ -73,15 +73,25 @@ class Profile:
 
         return replace(self, **{name: placed(getattr(self, name)) for name in ("n", "counts", "sizes", "largest")})
 
-    def count(self, Ht: NDArray[np.floating], source: int, classes: NDArray[np.intp] | None = None) -> None:
-        """Count samples of one source in: memberships of shape (n, r), and the numbers of their classes, if known."""
+    def count(self, Ht: NDArray[np.floating], source_code: int, classes: NDArray[np.intp] | None = None) -> None:
+        """Add samples of one source, in place.
+
+        Parameters
+        ----------
+        Ht : array of shape (n, r)
+            Their memberships.
+        source_code : int
+            Their source.
+        classes : array of int of shape (n,), optional
+            Their known classes.
+        """
         n, r = Ht.shape
         cluster = Ht.argmax(axis=1)
         bins = np.minimum((Ht * BINS).astype(np.intp), BINS - 1)
-        self.n[source] += n
-        self.counts[source] += np.bincount(cluster, minlength=r)
-        self.sizes[source] += Ht.sum(axis=0, dtype=np.float64)
-        self.largest[source] += np.bincount(bins[np.arange(n), cluster], minlength=BINS)
+        self.n[source_code] += n
+        self.counts[source_code] += np.bincount(cluster, minlength=r)
+        self.sizes[source_code] += Ht.sum(axis=0, dtype=np.float64)
+        self.largest[source_code] += np.bincount(bins[np.arange(n), cluster], minlength=BINS)
         self.memberships[:] += np.bincount((bins + BINS * np.arange(r)).ravel(), minlength=r * BINS).reshape(r, BINS)
         if classes is not None:
             np.add.at(self.contingency, (classes, cluster), 1)

@@ -1,6 +1,6 @@
-"""Wide samples in the space of their leading principal directions, where to cluster and to fit them costs little.
+"""Wide samples in the space of their leading principal directions, where clustering and fitting cost little.
 
-Noise is spread over all directions, and what tells the samples apart is not: r clusters differ along r - 1 of them.
+Noise has components along all directions, but r clusters differ along r - 1 directions only.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from scipy import sparse
 from dbmd.model.low_rank import LowRank
 from dbmd.model.statistics import Float, squared_norms
 
-Spread = Callable[..., Iterable[Any]]  # as map, perhaps by several threads
+ParallelMap = Callable[..., Iterable[Any]]  # as map; may run in threads
 
-MORE = 10  # directions than components
-WIDE = 4  # times as many features as directions, or more, are worth a reduction
+MORE = 10  # number of directions, less the number of components
+WIDE = 4  # ratio of features to directions from which on samples are reduced
 ROUNDS = 4  # of subspace iteration: directions need not be exact, but none that matters may be missed
-PIECES = 8  # of the samples; not by the machine, whose threads must not change the sums
+PIECES = 8  # of the samples; it does not depend on the number of threads, because it changes the last digits of sums
 
 
 def can_be_reduced(Xt: Any, r: int) -> bool:
-    """Say whether samples, shape (n, m), have many more dimensions than r components need."""
+    """Return whether samples, shape (n, m), have many more dimensions than r components need."""
     return bool(min(Xt.shape) > WIDE * (r + MORE))
 
 
-def reduced(Xt: Any, weights: Float, r: int, seed: int, spread: Spread = map) -> LowRank:
+def reduced(Xt: Any, weights: Float, r: int, seed: int, parallel_map: ParallelMap = map) -> LowRank:
     """Return samples in the space of their r + 10 leading principal directions.
 
     Found by randomised subspace iteration (Halko, Martinsson and Tropp 2011).
@@ -39,52 +39,52 @@ def reduced(Xt: Any, weights: Float, r: int, seed: int, spread: Spread = map) ->
     Xt : array or CSR array of shape (n, m)
         Samples, n and m larger than r + 10.
     weights : array of shape (n,)
-        How much each counts.
+        Weight of each.
     r, seed : int
-        Components, what makes the draws.
-    spread : callable
-        Takes a function to the pieces of the samples.
+        Components, seed of the draws.
+    parallel_map : callable
+        As ``map``; it may run in threads.
     """
     pieces = centred(Xt, weights)
-    basis = principal_directions(pieces, r + MORE, seed, spread)
-    scores = np.concatenate([*spread(lambda piece: piece.scores(basis), pieces)])
-    norms = np.concatenate([*spread(Piece.norms, pieces)])
-    # What the difference lacks to be positive is rounding.
+    basis = principal_directions(pieces, r + MORE, seed, parallel_map)
+    scores = np.concatenate([*parallel_map(lambda piece: piece.scores(basis), pieces)])
+    norms = np.concatenate([*parallel_map(Piece.norms, pieces)])
+    # A negative difference is rounding.
     return LowRank(scores, basis, pieces[0].mean, np.maximum(norms - squared_norms(scores), 0.0))
 
 
 def centred(Xt: Any, weights: Float) -> list[Piece]:
-    """Return samples, shape (n, m), about their mean, in pieces; the weights, shape (n,), sum to one in all."""
+    """Return samples, shape (n, m), about their mean, in pieces; weights, shape (n,), are scaled to sum to one."""
     weights = weights / weights.sum()
     mean = np.asarray(weights @ Xt)
     edges = np.linspace(0, Xt.shape[0], PIECES + 1).astype(int)
     return [Piece.of(Xt[i:j], weights[i:j], mean) for i, j in pairwise(edges)]
 
 
-def principal_directions(pieces: list[Piece], count: int, seed: int, spread: Spread = map) -> Float:
+def principal_directions(pieces: list[Piece], count: int, seed: int, parallel_map: ParallelMap = map) -> Float:
     """Return the leading principal directions, shape (m, count), orthonormal, by falling variance."""
     directions = np.random.default_rng(seed).standard_normal((len(pieces[0].mean), count))
     for _ in range(ROUNDS):
         basis = np.linalg.qr(directions)[0]
-        directions = np.sum([*spread(lambda piece: piece.scattered(basis), pieces)], axis=0)  # noqa: B023
+        directions = np.sum([*parallel_map(lambda piece: piece.scattered(basis), pieces)], axis=0)  # noqa: B023
     left, _, _ = np.linalg.svd(directions, full_matrices=False)
     return np.asarray(left)
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Some samples about their mean; sparse ones are centred only in what is computed from them.
+    """Some samples about the mean of all. Sparse samples stay as they are, and the mean is subtracted from products.
 
     Attributes
     ----------
     Xt : array or CSR array of float64 of shape (n_i, m)
-        The samples, less their mean if they are dense.
+        The samples, less the mean if they are dense.
     rest : array of shape (m,)
-        What is still to be taken off.
+        What is still to be subtracted: the mean if they are sparse, else zero.
     weights : array of shape (n_i,)
-        How much each counts.
+        Weight of each.
     mean : array of shape (m,)
-        The mean.
+        The mean of all samples.
     """
 
     Xt: Any
@@ -94,7 +94,7 @@ class Piece:
 
     @classmethod
     def of(cls, Xt: Any, weights: Float, mean: Float) -> Piece:
-        """Take the mean off some samples."""
+        """Return a piece, shape (n_i, m), about the mean of all samples, shape (m,)."""
         if sparse.issparse(Xt):
             return cls(Xt.astype(np.float64), mean, weights, mean)
         return cls(Xt - mean, np.zeros_like(mean), weights, mean)
@@ -104,7 +104,7 @@ class Piece:
         return np.asarray(self.Xt @ basis - self.rest @ basis)
 
     def scattered(self, basis: Float) -> Float:
-        """Return these samples' part of the covariance times a basis, shape (m, k)."""
+        """Return the part of this piece in the covariance of all samples times a basis, shape (m, k)."""
         weighted = self.scores(basis) * self.weights[:, None]
         return np.asarray(self.Xt.T @ weighted - np.outer(self.rest, weighted.sum(axis=0)))
 

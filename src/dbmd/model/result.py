@@ -8,16 +8,16 @@ from typing import Any
 
 from dbmd._utils.fields import COUNT, FLAG, NOT_NEGATIVE, NUMBER, check_fields, check_known
 from dbmd.model.evidence import Evidence
-from dbmd.model.memory import Memory
+from dbmd.model.lbfgs import LBFGS
 from dbmd.model.objective import Objective
-from dbmd.model.path import Path
+from dbmd.model.past import PastStatistics
 from dbmd.model.profile import Profile
 from dbmd.model.statistics import Float
 
 
 @dataclass(frozen=True)
 class Iteration(Mapping[str, Any]):
-    """One outer iteration: progress bar, log, report and experiments all read this. Also a mapping of its fields.
+    """The record of one iteration. It is also a mapping of its fields.
 
     Attributes
     ----------
@@ -30,19 +30,19 @@ class Iteration(Mapping[str, Any]):
     rounds : int
         Rounds of the W-step over the nodes.
     floats_up, floats_down : int
-        Numbers that a node sent and received for the W-step (the largest node): Table 1 of the paper, or
-        for ``exact`` m r + r^2 and three scalars for each source of the node up, m r down.
+        Numbers that a node sent and received for the W-step (the node that sent most): Table 1 of the paper, or for
+        ``exact`` m r + r^2 + 3 for each source of the node up, m r down.
     total_floats_up, total_floats_down : int
-        The same for the whole iteration, the H-step and the noise step included.
+        The same for the whole iteration, including the H-step and the noise step.
     w_change : float
         Relative change of W in the last round of the W-step.
     w_converged : bool
         Whether that was below the solver's tolerance.
     passes : int
-        Passes over the data: two where the first went too far ahead and was given up.
+        Passes over the data: two if the step to the first point was too long.
     change : float, optional
-        What ``tol`` is compared with: how far W may be from its limit, relative to the size of its simplex; with
-        ``inference="map"`` the decrease of the objective, relative to its scale. None where it is not known.
+        What ``tol`` is compared with: an estimate of the distance of W from its limit, relative to the size of its
+        simplex; with ``inference="map"`` the decrease of the objective, relative to its scale. None if unknown.
     """
 
     iteration: int
@@ -96,7 +96,7 @@ def check_iteration(record: Mapping[str, Any], where: str) -> None:
 
 @dataclass(frozen=True)
 class State:
-    """Where a descent is after an iteration: with the data and the parameters, all that it takes to go on.
+    """The state of a fit after an iteration. With the data and the parameters it is all that is needed to continue.
 
     Memberships are not part of it: they follow from W.
 
@@ -107,7 +107,7 @@ class State:
     sigma2 : array of shape (n_sources,)
         The noise levels.
     origin : array of shape (m,)
-        What statistics are taken about.
+        The point statistics are taken about.
     floor : float
         The least noise level.
     evidence : Evidence, optional
@@ -116,14 +116,14 @@ class State:
         After the last iteration.
     history : tuple of Iteration
         One for each iteration.
-    path : Path
-        The last steps, which the next one is found from.
+    lbfgs : LBFGS
+        The last steps of W, from which the next one is found.
     converged : bool
         Whether the last change was below the tolerance.
     attempt : int
-        Which of the ``n_init`` starts it is.
+        Number of the start, of ``n_init``.
     best : State, optional
-        The end of the best attempt before.
+        The last state of the best attempt so far.
     """
 
     W: Float
@@ -133,7 +133,7 @@ class State:
     evidence: Evidence | None = None
     objective: Objective | None = None
     history: tuple[Iteration, ...] = ()
-    path: Path = field(default_factory=Path)
+    lbfgs: LBFGS = field(default_factory=LBFGS)
     converged: bool = False
     attempt: int = 0
     best: State | None = None
@@ -156,13 +156,13 @@ class Result:
     history : list of Iteration
         One for each iteration.
     converged : bool, optional
-        Whether the last change was below the tolerance; None where there was but one step.
+        Whether the last change was below the tolerance; None after a single step.
     profile : Profile
-        What the memberships look like.
+        Counts and histograms of the memberships.
     explained : array of shape (n_sources + 1,)
-        Part of the variance about the mean that the model explains: of each source, and of all data.
-    memory : Memory
-        What batches that follow need to know of these samples.
+        Fraction of the variance about the mean that the model explains: of each source, and of all data.
+    past : PastStatistics
+        Statistics of these samples, for batches that follow.
     """
 
     W: Float
@@ -173,4 +173,4 @@ class Result:
     converged: bool | None
     profile: Profile
     explained: Float
-    memory: Memory
+    past: PastStatistics

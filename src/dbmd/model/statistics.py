@@ -1,4 +1,4 @@
-"""What the W-step, the noise step and the objective need from the data. It adds."""
+"""Statistics that the W-step, the noise step and the objective need of the samples. They add."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SHORT_SUM = 128  # samples
 class Statistics:
     """Sufficient statistics of samples with memberships: sums over the samples, so they add.
 
-    They are taken about an origin (None: zero), a vector amidst the samples that the centre chose, the same for all:
-    far from zero the sums would be large and their differences, which matter, small. Memberships sum to one, so moving
-    the origin moves W, and nothing is lost.
+    They are taken about an origin, a vector amidst the samples that the driver chose for all nodes (None: zero). About
+    zero, sums of samples far from it would be large, and their differences, which matter, small. Memberships sum to
+    one, so that another origin only shifts W.
 
     Attributes
     ----------
@@ -35,8 +35,9 @@ class Statistics:
     n : int or float
         Number of samples; where they are weighted, the sum of the weights.
     h_cost : float
-        What the memberships add to the objective beside the misfit: the Dirichlet term -sum (alpha0 - 1) ln h, or, with
-        evidence, what integrating them out costs (:class:`~dbmd.model.evidence.Evidence`).
+        What the memberships add to the objective in addition to the misfit: the Dirichlet term
+        -sum (alpha0 - 1) ln h, or, with evidence, the cost of integrating them out
+        (:class:`~dbmd.model.evidence.Evidence`).
     """
 
     XHt: Float
@@ -55,7 +56,7 @@ class Statistics:
         )
 
     def with_covariance(self, S: Float, h_cost: float) -> Statistics:
-        """Return the statistics with the covariance of the memberships in HHt, shape (r, r), and what it costs."""
+        """Return the statistics with the covariance of the memberships, shape (r, r), added to HHt, and its cost."""
         return replace(self, HHt=self.HHt + S, h_cost=self.h_cost + h_cost)
 
     def squares(self, W: Float, origin: Float | None = None) -> float:
@@ -65,13 +66,13 @@ class Statistics:
         return max(0.0, float(value))
 
     def summary(self, W: Float, origin: Float | None = None) -> Summary:
-        """Return the few numbers that the centre needs when XHt and HHt stay where they are."""
+        """Return the few numbers that the driver needs if the statistics stay at the nodes."""
         return Summary(self.squares(W, origin), self.n, self.h_cost, self.HHt)
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What the noise step and the objective need of a source. It adds.
+    """What the noise step and the objective need to know of a source. It adds.
 
     Attributes
     ----------
@@ -80,9 +81,9 @@ class Summary:
     n : int or float
         Number of samples, or sum of their weights.
     h_cost : float
-        What the memberships add to the objective beside the misfit.
+        What the memberships add to the objective in addition to the misfit.
     HHt : array of shape (r, r)
-        H H^T, expected where it is with evidence.
+        H H^T; with evidence its expectation.
     """
 
     squares: float
@@ -105,7 +106,7 @@ class Summary:
 
 
 class PerSource(dict[int, T], Generic[T]):
-    """Something additive for each source that was met, keyed by the source's number."""
+    """Something that adds, for each source that occurs; keys are source codes."""
 
     def __add__(self, other: PerSource[T]) -> PerSource[T]:
         total = PerSource(self)
@@ -114,13 +115,13 @@ class PerSource(dict[int, T], Generic[T]):
         return total
 
     def map(self, function: Callable[[T], Any]) -> PerSource[Any]:
-        """Return function(value) for each source."""
+        """Return ``function(value)`` for each source."""
         return PerSource({source: function(value) for source, value in self.items()})
 
 
 @dataclass(frozen=True)
 class Quadratic:
-    """The smooth part of the W-problem (P), or a node's share of it: 1/2 <W A, W> - <B, W>. It adds.
+    """The smooth part of problem (P), or the term of a node in it: 1/2 <W A, W> - <B, W>. It adds.
 
     Attributes
     ----------
@@ -137,7 +138,7 @@ class Quadratic:
     def of(
         cls, stats: PerSource[Statistics], sigma2: Float | Mapping[int, float], origin: Float | None = None
     ) -> Quadratic:
-        """Weigh every source by its precision 1 / sigma_c^2 and add."""
+        """Return the sum over the sources, each weighted by its precision 1 / sigma_c^2, with statistics about zero."""
         weighted = [(1.0 / sigma2[source], s) for source, s in sorted(stats.items())]
         first = weighted[0][1]
         A, B = np.zeros_like(first.HHt), np.zeros_like(first.XHt)
@@ -150,7 +151,7 @@ class Quadratic:
 
     @classmethod
     def zero(cls, m: int, r: int) -> Quadratic:
-        """Return the share of a node without samples."""
+        """Return the term of a node without samples."""
         return cls(np.zeros((r, r)), np.zeros((m, r)))
 
     def __add__(self, other: Quadratic) -> Quadratic:
@@ -171,7 +172,7 @@ class Quadratic:
 
 
 def middle(stats: PerSource[Statistics]) -> Float:
-    """Return the mean of all samples, from the origin, shape (m,): the columns of H sum to one."""
+    """Return the mean of all samples, less the origin, shape (m,): the columns of H sum to one."""
     return np.sum([s.XHt.sum(axis=1) for s in stats.values()], axis=0) / sum(s.n for s in stats.values())
 
 
@@ -194,17 +195,17 @@ def statistics(
     Parameters
     ----------
     Xt : array, sparse array or LowRank of shape (n, m)
-        The samples, less as much of the origin as could be taken off them.
+        The samples, less the shift.
     Ht : array of shape (n, r)
         Their memberships.
     rest : array of shape (m,)
-        What of the origin is still to be taken off.
+        The origin less the shift: what is still to be subtracted.
     h_cost : float
-        What the memberships add to the objective beside the misfit.
+        What the memberships add to the objective in addition to the misfit.
     norms : bool
-        Whether to sum up ||x - origin||^2, which does not change from pass to pass, or leave it at zero.
+        Whether to compute the sum of ||x - origin||^2, which is the same in every pass; else it is zero.
     weights : array of shape (n,), optional
-        For how many samples each counts.
+        For how many samples each counts; by default for itself.
     """
     H = Ht.astype(np.float64, copy=False)
     n, counted = float(len(H)), H
@@ -213,7 +214,7 @@ def statistics(
     XHt = _XHt(Xt, counted.astype(Ht.dtype, copy=False))
     HHt = H.T @ counted
     if rest.any():
-        # Memberships sum to one, but in float32 not quite. A product is five times as fast as a sum over rows.
+        # Memberships sum to one, in float32 only approximately. A product is five times as fast as a sum over rows.
         sizes = HHt.sum(axis=0) if Ht.dtype == np.float64 else np.ones(len(H)) @ counted
         XHt = XHt - np.outer(rest, sizes)
     sq_norm = 0.0
@@ -230,13 +231,13 @@ def statistics(
 
 
 def _XHt(Xt: Any, Ht: NDArray[Any]) -> Float:
-    """Return X H^T, shape (m, r): the order of the entries of X decides which way BLAS is twice as fast."""
+    """Return X H^T, shape (m, r), float64, in the order of products that is twice as fast for the layout of X."""
     if not isinstance(Xt, np.ndarray):
         return np.asarray((Ht.T @ Xt).T, np.float64)
     by_columns = Xt.strides[0] < Xt.strides[1]
     if Xt.dtype == np.float64:
         return Xt.T @ Ht if by_columns else (Ht.T @ Xt).T
-    # A sum of many equal numbers in float32 is off by more than their rounding: only short ones are left to BLAS.
+    # Long sums in float32 lose digits: BLAS computes short ones only, which are added in float64.
     whole = len(Xt) - len(Xt) % SHORT_SUM
     total = np.asarray(Xt[whole:].T @ Ht[whole:], np.float64)
     if whole:
@@ -255,9 +256,9 @@ def squared_norms(Xt: Any) -> NDArray[Any]:
         return np.einsum("ij,ij->i", Xt, Xt)
     if not sparse.issparse(Xt):
         return np.asarray(Xt.squared_norms())
-    if Xt.format != "csr" or not Xt.has_canonical_format:  # entries in several parts must be added first
+    if Xt.format != "csr" or not Xt.has_canonical_format:  # duplicate entries must be added first
         return np.asarray(Xt.multiply(Xt).sum(axis=1)).ravel()
-    # Ten times as fast: a sum of consecutive numbers for each row that has any.
+    # Ten times as fast: sums of consecutive numbers, for each row that has any.
     found, filled = np.zeros(Xt.shape[0], Xt.dtype), np.flatnonzero(np.diff(Xt.indptr))
     if len(filled):
         found[filled] = np.add.reduceat(np.square(Xt.data[: Xt.indptr[-1]]), Xt.indptr[filled])

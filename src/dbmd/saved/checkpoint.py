@@ -15,8 +15,8 @@ import numpy as np
 from dbmd._utils.fields import COUNT, FLAG, NOT_NEGATIVE, NUMBER, OBJECT, POSITIVE, check_array, check_fields
 from dbmd.errors import first_line
 from dbmd.model.evidence import Evidence
+from dbmd.model.lbfgs import LBFGS
 from dbmd.model.objective import Objective
-from dbmd.model.path import Path as Descent
 from dbmd.model.result import Iteration, State, check_iteration
 from dbmd.storage import from_npz, is_as_signed, signed, to_json, to_npz, write_file
 
@@ -47,10 +47,10 @@ class Checkpoint:
     every : float
         Seconds between writes; 0: after each iteration.
     period : int
-        Only states after a multiple of this number of iterations can be resumed exactly
-        (:data:`dbmd.algorithm.FRESH`, or 1 if no memberships are kept).
-    warn : callable
-        Called once with a sentence if the file cannot be written; the fit goes on all the same.
+        Only states after a multiple of so many iterations can be resumed exactly
+        (:data:`dbmd.algorithm.COLD_EVERY`, or 1 if no memberships are kept).
+    tell : callable
+        Told, once, that the file cannot be written: the fit goes on all the same.
     """
 
     path: Path
@@ -123,8 +123,8 @@ def _to_arrays(state: State, identity: Mapping[str, Any]) -> dict[str, Any]:
     arrays: dict[str, Any] = {}
     for name, s in states.items():
         arrays |= {f"{name}_W": s.W, f"{name}_sigma2": s.sigma2, f"{name}_origin": s.origin}
-    # Only the path of the attempt that is running: the best attempt before it has ended.
-    path = {f.name: getattr(state.path, f.name) for f in fields(state.path)}
+    # Of the steps only those of the attempt that goes on: the best one has ended.
+    path = {f.name: getattr(state.lbfgs, f.name) for f in fields(state.lbfgs)}
     arrays |= {f"path_{name}": np.array(value) for name, value in path.items() if value is not None}
     return arrays | {"record": np.array(to_json(signed(record, arrays)).decode())}
 
@@ -162,7 +162,7 @@ def _record_of(arrays: dict[str, Any], path: Path) -> dict[str, Any]:
 def _from_arrays(record: dict[str, Any], arrays: Mapping[str, Any], shape: tuple[int, int, int]) -> State:
     check_fields(record, {"state": OBJECT, "best": OBJECT}, optional=("best",))
     best = _state(record["best"], arrays, "best", shape) if "best" in record else None
-    return replace(_state(record["state"], arrays, "state", shape), best=best, path=_path(arrays, shape))
+    return replace(_state(record["state"], arrays, "state", shape), best=best, lbfgs=_lbfgs(arrays, shape))
 
 
 def _state(record: dict[str, Any], arrays: Mapping[str, Any], name: str, shape: tuple[int, int, int]) -> State:
@@ -202,9 +202,9 @@ def _evidence(record: dict[str, Any] | None, name: str, n_sources: int) -> Evide
     return Evidence(tuple(record["excess"]), record["one_in"])
 
 
-def _path(arrays: Mapping[str, Any], shape: tuple[int, int, int]) -> Descent:
-    known = {f.name: arrays.get(f"path_{f.name}", f.default) for f in fields(Descent)}
-    for name in ("residual", "distance", "least"):  # infinity stands for unknown
+def _lbfgs(arrays: Mapping[str, Any], shape: tuple[int, int, int]) -> LBFGS:
+    known = {f.name: arrays.get(f"path_{f.name}", f.default) for f in fields(LBFGS)}
+    for name in ("residual", "distance", "least"):  # which may be infinite: not known
         check_array(f"path_{name}", np.minimum(known[name], 1.0), (), least=0.0)
     check_array("path_stuck", known["stuck"], (), "i", least=0.0)
     for name in ("point", "move", "ahead"):
@@ -214,4 +214,4 @@ def _path(arrays: Mapping[str, Any], shape: tuple[int, int, int]) -> Descent:
         if len(known[name]):
             check_array(f"path_{name}", known[name], (len(known["steps"]), *shape[:2]))
     numbers = {name: known[name].item() for name in ("residual", "distance", "least", "stuck")}
-    return Descent(**known | numbers | {name: tuple(known[name]) for name in ("steps", "changes")})
+    return LBFGS(**known | numbers | {name: tuple(known[name]) for name in ("steps", "changes")})

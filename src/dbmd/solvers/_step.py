@@ -1,4 +1,4 @@
-"""What a solver returns."""
+"""The result of a solver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OnRound = Callable[[Float], object]
 
 
 def nobody(W: Float) -> None:
-    """Take no notice of the W after a round."""
+    """Ignore the W after a round: the default of ``on_round``."""
 
 
 class WStep(NamedTuple):
@@ -20,7 +20,7 @@ class WStep(NamedTuple):
     Attributes
     ----------
     W : array of shape (m, r)
-        The minimiser of (P), as far as it was found.
+        The minimiser of (P), within the tolerance if it converged.
     rounds : int
         Rounds over the nodes.
     change : float

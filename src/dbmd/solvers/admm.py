@@ -34,9 +34,9 @@ def local_step(node: Node, W: Float, *, R: Float, problem: Problem, first: bool)
     assert node.quadratic is not None
     f = node.quadratic
     R_i = R * problem.share(f)
-    if not R_i.any():  # no samples, no say
+    if not R_i.any():  # no samples
         return node, np.zeros_like(W)
-    if first or node.scratch is None:  # a lost dual restarts where it would end
+    if first or node.scratch is None:  # a dual that was lost restarts at its value at a solution
         U = f.gradient(W)
     else:
         W_i, U = node.scratch

@@ -19,7 +19,7 @@ GATHERS = False
 
 @continues
 def gradient(node: Node, Y: Float) -> tuple[Node, Float]:
-    """Node: send the gradient of its share, Y A_i - B_i, shape (m, r)."""
+    """Node: send the gradient of its term, Y A_i - B_i, shape (m, r)."""
     assert node.quadratic is not None
     return node, node.quadratic.gradient(Y)
 

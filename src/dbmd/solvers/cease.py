@@ -25,7 +25,7 @@ MAX_GAMMA = 1e12  # at this nothing moves any more
 
 @continues
 def gradient(node: Node, W: Float) -> tuple[Node, Float]:
-    """Node: note W, and send the gradient of its share, W A_i - B_i, shape (m, r)."""
+    """Node: keep W, and send the gradient of its term, W A_i - B_i, shape (m, r)."""
     assert node.quadratic is not None
     before = W if node.scratch is None else node.scratch[0]
     return replace(node, scratch=(W, before)), node.quadratic.gradient(W)
@@ -33,19 +33,19 @@ def gradient(node: Node, W: Float) -> tuple[Node, Float]:
 
 @continues
 def local_solution(node: Node, G: Float, *, gamma: Float, problem: Problem, back: bool) -> tuple[Node, Float]:
-    """Node: send its share of the average of the W_i, shape (m, r).
+    """Node: send p_i W_i, shape (m, r), where p_i is its share of the precision: the sum is the average of the W_i.
 
     W_i minimises f_i / p_i, scaled up to stand for the whole, with its gradient at W corrected to that of the whole:
 
         f_i(V) / p_i - <grad f_i(W) / p_i - G, V> + 1/2 ||V - W||_gamma^2 + lam ||V||_1
 
-    With ``back`` W is not the one last noted, which went uphill, but the one before.
+    With ``back`` W is not the last one, which went uphill, but the one before.
     """
     assert node.quadratic is not None
     f, W = node.quadratic, node.scratch[back]
     p = problem.share(f)
     node = replace(node, scratch=(W, W))
-    if p == 0.0:  # no samples, no say
+    if p == 0.0:  # no samples
         return node, np.zeros_like(W)
     A = f.A / p + np.diag(gamma)
     return node, p * minimise(Quadratic(A, W @ A - G), problem.lam, W)

@@ -1,4 +1,4 @@
-"""The exact W-step: sum the statistics once, solve m small lassos at the centre.
+"""The exact W-step: the driver sums the statistics once and solves m small lassos.
 
 A = sum_c A_c / sigma_c^2 and B = sum_c B_c / sigma_c^2 are sufficient for (P). One sum of m r + r^2 numbers, less
 than a single round of the others takes both ways, and the minimiser is found to rounding (docs/paper.md, point 11).
@@ -17,8 +17,8 @@ GATHERS = True
 
 
 @continues
-def own_share(node: Node) -> tuple[Node, Quadratic]:
-    """Node: send A_i (r x r) and B_i (m x r)."""
+def own_term(node: Node) -> tuple[Node, Quadratic]:
+    """Node: send its term of (P): A_i, shape (r, r), and B_i, shape (m, r)."""
     assert node.quadratic is not None
     return node, node.quadratic
 
@@ -43,7 +43,7 @@ def solve(
     problem : Problem
         What the driver knows of (P).
     tol, max_rounds
-        Taken so that all solvers can be called alike; one round is exact.
+        Ignored: one round is exact.
     on_round : callable
         Called with the W after each round.
 
@@ -51,6 +51,6 @@ def solve(
     -------
     WStep
     """
-    solution = minimise(ask(own_share), problem.lam, W)
+    solution = minimise(ask(own_term), problem.lam, W)
     on_round(solution)
     return WStep(solution, 1, problem.change(solution, W), True)

@@ -1,17 +1,17 @@
-"""Laws of what is remembered: it is what the statistics of the samples would be."""
+"""Past statistics are what the statistics of the weighted samples would be."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from dbmd.model.memory import Memory
+from dbmd.model.past import PastStatistics
 from dbmd.model.statistics import PerSource, statistics
 from strategies import decompositions
 
 
-def memory_of(Xt, Ht, origin):
-    return Memory(PerSource({0: statistics(Xt, Ht, origin), 3: statistics(2.0 * Xt, Ht, origin)}), origin)
+def past_of(Xt, Ht, origin):
+    return PastStatistics(PerSource({0: statistics(Xt, Ht, origin), 3: statistics(2.0 * Xt, Ht, origin)}), origin)
 
 
 def assert_same(mine, other, Xt):
@@ -29,8 +29,8 @@ def assert_same(mine, other, Xt):
 def test_about_another_origin_it_is_that_of_samples_about_it(sample, here, there):
     Xt, Ht, W = sample
     unit = np.abs(W).max() * np.ones(len(W))
-    moved = memory_of(Xt, Ht, here * unit).about(there * unit)
-    assert_same(moved, memory_of(Xt, Ht, there * unit), np.vstack([Xt, here * unit]))
+    moved = past_of(Xt, Ht, here * unit).about(there * unit)
+    assert_same(moved, past_of(Xt, Ht, there * unit), np.vstack([Xt, here * unit]))
 
 
 @given(decompositions(), st.floats(1e-3, 1.0))
@@ -39,14 +39,14 @@ def test_faded_every_sample_counts_for_less(sample, factor):
     if len(Xt):
         weights = np.full(len(Xt), factor)
         stats = statistics(Xt, Ht, np.zeros(len(W)), weights=weights)
-        memory = Memory(PerSource({1: statistics(Xt, Ht, np.zeros(len(W)))}), np.zeros(len(W)))
-        assert_same(memory.faded(factor), Memory(PerSource({1: stats}), memory.origin), Xt)
+        past = PastStatistics(PerSource({1: statistics(Xt, Ht, np.zeros(len(W)))}), np.zeros(len(W)))
+        assert_same(past.faded(factor), PastStatistics(PerSource({1: stats}), past.origin), Xt)
 
 
-def test_what_has_faded_is_let_go():
-    memory = memory_of(np.ones((3, 2)), np.full((3, 2), 0.5), np.zeros(2))
-    assert memory.faded(1e-8).stats.keys() == {0, 3}
-    assert not memory.faded(1e-10).stats
+def test_a_source_with_next_to_no_weight_is_dropped():
+    past = past_of(np.ones((3, 2)), np.full((3, 2), 0.5), np.zeros(2))
+    assert past.faded(1e-8).stats.keys() == {0, 3}
+    assert not past.faded(1e-10).stats
 
 
 @given(decompositions(), st.randoms(use_true_random=False))
@@ -54,5 +54,5 @@ def test_in_another_order_it_is_that_of_components_in_that_order(sample, random)
     Xt, Ht, W = sample
     order = np.array(random.sample(range(Ht.shape[1]), Ht.shape[1]))
     origin = W.mean(axis=1)
-    same = memory_of(Xt, Ht[:, order], origin)
-    assert_same(memory_of(Xt, Ht, origin).reordered(order), same, Xt)
+    same = past_of(Xt, Ht[:, order], origin)
+    assert_same(past_of(Xt, Ht, origin).reordered(order), same, Xt)

@@ -1,4 +1,4 @@
-"""What is remembered of samples that came before: statistics that fade."""
+"""Statistics of earlier batches, which count for less with each batch."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from numpy.typing import NDArray
 
 from dbmd.model.statistics import Float, PerSource, Statistics
 
-FORGOTTEN = 1e-9  # samples: a source of which less is left has faded
+FORGOTTEN = 1e-9  # samples: a source that counts for less is dropped
 
 
 @dataclass(frozen=True)
-class Memory:
-    """Statistics of samples that are gone, each with the memberships that it had last.
+class PastStatistics:
+    """Statistics of samples that are no longer there, each with the last memberships that it had.
 
     Attributes
     ----------
     stats : PerSource[Statistics]
-        Of each source of which there is something left.
+        Of each source that still counts.
     origin : array of shape (m,)
-        What they are taken about.
+        The point they are taken about.
     """
 
     stats: PerSource[Statistics]
     origin: Float
 
     @classmethod
-    def of_nothing(cls, m: int) -> Memory:
-        """Return the memory of no samples of m features."""
+    def of_nothing(cls, m: int) -> PastStatistics:
+        """Return the statistics of no samples of m features."""
         return cls(PerSource(), np.zeros(m))
 
-    def faded(self, factor: float) -> Memory:
-        """Return the memory in which every sample counts for less by a factor; what is next to nothing is let go."""
+    def faded(self, factor: float) -> PastStatistics:
+        """Return the statistics with every sample weighted by a factor; a source with next to no weight is dropped."""
 
         def less(s: Statistics) -> Statistics:
             return Statistics(*(factor * getattr(s, field.name) for field in fields(s)))
@@ -41,8 +41,8 @@ class Memory:
         kept = {c: s for c, s in self.stats.items() if factor * s.n > FORGOTTEN}
         return replace(self, stats=PerSource(kept).map(less))
 
-    def about(self, origin: Float) -> Memory:
-        """Return the same memory about another origin, shape (m,): the memberships sum to one, so nothing is lost."""
+    def about(self, origin: Float) -> PastStatistics:
+        """Return the same statistics about another origin, shape (m,): exact, because memberships sum to one."""
         move = origin - self.origin
 
         def moved(s: Statistics) -> Statistics:
@@ -51,10 +51,10 @@ class Memory:
             sq_norm = s.sq_norm - float(move @ (s.XHt + XHt).sum(axis=1))
             return replace(s, XHt=XHt, sq_norm=max(0.0, sq_norm))
 
-        return Memory(self.stats.map(moved), origin) if move.any() else self
+        return PastStatistics(self.stats.map(moved), origin) if move.any() else self
 
-    def reordered(self, order: NDArray[np.intp]) -> Memory:
-        """Return the memory with the components in another order."""
+    def reordered(self, order: NDArray[np.intp]) -> PastStatistics:
+        """Return the statistics with the components in another order."""
 
         def sorted_by(s: Statistics) -> Statistics:
             return replace(s, XHt=s.XHt[:, order], HHt=s.HHt[np.ix_(order, order)])
