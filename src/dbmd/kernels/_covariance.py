@@ -1,19 +1,21 @@
-"""How uncertain memberships are: the covariance of each sample's posterior on its face, added up over samples.
+"""The uncertainty of memberships: the covariance of each sample's posterior on its face, summed over samples.
 
-The peak h of a sample lies on a face F of the simplex, of f components. On that face the posterior is close to a
-Gaussian with precision G = Q_FF / noise + f (f + 1) I, where f (f + 1) is the precision of the uniform distribution on
-the face, and memberships sum to one. Written in the f - 1 memberships that are free, the last one being what the
-others leave, the precision and what follows from it are
+The peak h of a sample is on a face F of the simplex, of f components. On that face the posterior is close to a Gaussian
+with precision G = Q_FF / noise + f (f + 1) I, where f (f + 1) is the precision of the uniform distribution on the face,
+restricted to memberships that sum to one. With the first f - 1 memberships as variables, the last being one minus their
+sum, this is
 
     P    = D_ij / noise + f (f + 1) (1 if i = j else 0) + f (f + 1),       D_ij = (w_i - w_f)'(w_j - w_f)
     S_F  = T P^-1 T',    T = (I, -1)'                                      zero outside of F
-    ln det P - ln f - (f - 1) ln(f (f + 1))                                what the data add to the prior's precision
+    ln det P - ln f - (f - 1) ln(f (f + 1))                                gain over the determinant of the prior
 
-D does not depend on the origin of W, and P is positive definite whatever W is.
+D does not depend on the origin of W, and P is positive definite for every W.
 
-S_F depends on the face and not on the sample. Up to ``MAX_RANK`` components samples are counted face by face and the
-covariances are found once, at the end. Of more components there are too many faces to count, and each sample has its
-own computed.
+S_F depends on the face and not on the sample. Up to ``MAX_RANK`` components, samples are counted face by face and the
+covariances are computed once at the end. With more components there are too many faces to count, and the covariance of
+each sample is computed.
+
+Q and noise are in squared units of the data; memberships, S and P have no unit.
 """
 
 from __future__ import annotations
@@ -35,9 +37,9 @@ class FaceCovariance:
     Parameters
     ----------
     Q : array of shape (r, r)
-        Gram matrix of W, about any origin.
+        Gram matrix of W, about any origin, in squared units of the data.
     noise : float
-        Variance of the noise in the plane of W.
+        Variance of the noise in the plane of W, in squared units of the data.
     """
 
     def __init__(self, Q: NDArray[np.float64], noise: float) -> None:
@@ -47,7 +49,7 @@ class FaceCovariance:
         self._counts = np.zeros(1 << len(Q)) if len(Q) <= MAX_RANK else None
 
     def add(self, Ht: NDArray[Any], weights: NDArray[np.float64] | None = None) -> None:
-        """Take in samples by their memberships, shape (n, r), each as often as its weight says, shape (n,)."""
+        """Add samples with memberships Ht, shape (n, r), which count ``weights`` times, shape (n,), by default once."""
         Ht = np.require(Ht, requirements=["C", "W"])
         weights = np.ones(1) if weights is None else np.require(weights, np.float64, ["C", "W"])
         if self._counts is not None:
@@ -56,7 +58,7 @@ class FaceCovariance:
             self._log_det += _add_samples(Ht, weights, self._Q, self._S)
 
     def total(self) -> tuple[NDArray[np.float64], float]:
-        """Return the sum of the S_F, shape (r, r), and of the logarithms of the determinants."""
+        """Return the sum over the samples of S_F, shape (r, r), and of the gains in log-determinant."""
         if self._counts is None:
             return self._S, self._log_det
         S = np.zeros_like(self._S)
@@ -65,6 +67,17 @@ class FaceCovariance:
 
 @jit
 def _count_faces(Ht: Any, weights: Any, counts: Any) -> None:
+    """Add the weight of each sample to the count of its face.
+
+    Parameters
+    ----------
+    Ht : array of shape (n, r)
+        Memberships; those above ``POSITIVE`` are on the face.
+    weights : array of shape (n,) or (1,)
+        Weight of each sample, or of all.
+    counts : array of shape (2^r,), changed in place
+        Sum of the weights on each face; bit k of the index says whether component k is on the face.
+    """
     n, r = Ht.shape
     each = len(weights) > 1
     for i in range(n):
@@ -76,6 +89,17 @@ def _count_faces(Ht: Any, weights: Any, counts: Any) -> None:
 
 @jit
 def _add_faces(counts: Any, Q: Any, S: Any) -> Any:
+    """Add the covariances of all faces that were counted to S; return the sum of the gains in log-determinant.
+
+    Parameters
+    ----------
+    counts : array of shape (2^r,)
+        Sum of the weights on each face.
+    Q : array of shape (r, r)
+        W'W / noise.
+    S : array of shape (r, r), changed in place
+        Sum of the covariances.
+    """
     r = Q.shape[0]
     members = np.empty(r, np.int64)
     room = _room(r)
@@ -92,6 +116,19 @@ def _add_faces(counts: Any, Q: Any, S: Any) -> Any:
 
 @jit
 def _add_samples(Ht: Any, weights: Any, Q: Any, S: Any) -> Any:
+    """Add the covariance of each sample to S; return the sum of the gains in log-determinant.
+
+    Parameters
+    ----------
+    Ht : array of shape (n, r)
+        Memberships.
+    weights : array of shape (n,) or (1,)
+        Weight of each sample, or of all.
+    Q : array of shape (r, r)
+        W'W / noise.
+    S : array of shape (r, r), changed in place
+        Sum of the covariances.
+    """
     n, r = Ht.shape
     each = len(weights) > 1
     members = np.empty(r + 1, np.int64)
@@ -108,12 +145,29 @@ def _add_samples(Ht: Any, weights: Any, Q: Any, S: Any) -> Any:
 
 @jit
 def _room(r: Any) -> Any:
+    """Return the workspace of :func:`_add_face`, shape (3, r * padded(r))."""
     return np.zeros((3, r * padded(r)))
 
 
 @jit
 def _add_face(Q: Any, members: Any, f: Any, weight: Any, room: Any, S: Any) -> Any:
-    """Add weight * S_F to S for the face of the first f members; return weight * its determinant's logarithm."""
+    """Add weight * S_F to S; return weight * the gain in log-determinant.
+
+    Parameters
+    ----------
+    Q : array of shape (r, r)
+        W'W / noise.
+    members : array of int of shape (r,)
+        The first f are the components of the face.
+    f : int
+        Number of components of the face; with fewer than two nothing is added.
+    weight : float
+        How often the face counts.
+    room : array of shape (3, r * padded(r))
+        Workspace: matrices of f - 1 rows, which start ``padded(f - 1)`` apart.
+    S : array of shape (r, r), changed in place
+        Sum of the covariances.
+    """
     if f < 2:
         return 0.0
     s = f - 1
@@ -148,7 +202,7 @@ def _add_face(Q: Any, members: Any, f: Any, weight: Any, room: Any, S: Any) -> A
                 add_multiple(X, i * wide + c, factor, X, k * wide + c)
         P[k * wide + k] = inverse
     log_det += np.log(product)
-    # The inverse, row by row, where P was; the pivots' inverses go first.
+    # P^-1 row by row, in the place of P; the inverses of the pivots are saved before.
     inverses = room[2]
     for k in range(s):
         inverses[k] = P[k * wide + k]

@@ -1,25 +1,26 @@
-"""The H-step without a prior, face by face of the simplex: exact, and for few components much the fastest.
+"""The H-step without a prior by searching the face of each minimum: exact, and the fastest way with few components.
 
-Without logarithms the H-step is a quadratic programme: h >= 0 with multipliers z >= 0 and nu of the conditions h >= 0
-and sum h = 1,
+Without logarithms the H-step is a quadratic programme. With multipliers z >= 0 of h >= 0 and nu of sum h = 1 its
+optimality conditions are
 
     Q h - z + nu 1 = b,      sum h = 1,      h_k z_k = 0.
 
-On a face of the simplex, that is for a given set S of components that may be positive, this is linear: the memberships
-inside and the multipliers outside are r numbers y that depend on b by a map of the face,
+On a face of the simplex, that is for a given set S of components that may be positive, they are linear: the memberships
+in S and the multipliers outside of S are r numbers y, which an affine map of the face gives from b,
 
     y = t + G_:S b_S - b outside of S.
 
-Where none of them is negative, the optimality conditions hold; else the components with a negative number change sides,
-and the next face is tried (block principal pivoting [1]_). The first is that of the last memberships or, without them,
-that of the sample before: those in a row are often alike, and where the search ends does not depend on it.
+If none of them is negative, the optimality conditions hold. Otherwise the components with a negative number change
+sides, and the next face is tried (block principal pivoting [1]_). The first face is that of the last memberships or,
+without them, that of the sample before: consecutive samples are often similar, and the result does not depend on it.
 
-The maps depend on Q alone: they are computed when they are first met, in float64 for either type of data, and kept for
-the rest of the pass. Each follows from that of the face without its last component by one exchange of the simplex
-method, r^2 operations; for it G has columns outside of S, too: how y changes with a membership there.
+The maps depend on Q only. They are computed when they are first needed, in float64 for either type of data, and kept
+for the rest of the pass. The map of a face follows from that of the face without its last component by one exchange
+step of the simplex method, r^2 operations. For this step G has columns outside of S, too: the change of y with a
+membership there.
 
-Few samples do not end in a handful of tries; these, and all samples on faces where Q is near to singular, are left
-to the interior-point method.
+A few samples need more than a handful of tries. They, and all samples on faces where Q is near singular, are left to
+the interior-point method.
 
 References
 ----------
@@ -39,16 +40,30 @@ from dbmd.kernels._rows import LANES, add_multiple, below, combine, jit, padded
 
 __all__ = ["MAX_RANK", "solve_on_faces"]
 
-MAX_RANK = 12  # 4,095 faces: their maps are small enough to keep, and soon found again
-TRIES = 10  # faces for one sample, and again from the whole simplex; one to three are usual
-LEAST = 1e-12  # what a membership of zero is written as: memberships stay inside the simplex
-POSITIVE = 1e-6  # a start this small counts as zero
-SLACK = 1e-12  # how negative a number may be that is zero but for rounding
-REGULAR = 1e5  # what a pivot may be divided by at most: beyond, rounding would show in the memberships
+MAX_RANK = 12  # components, that is 4,095 faces: their maps are small enough to keep
+TRIES = 10  # faces for one sample, and as many again from the whole simplex; one to three are usual
+LEAST = 1e-12  # written instead of a membership of zero: memberships are positive
+POSITIVE = 1e-6  # a membership up to this counts as zero
+SLACK = 1e-12  # a number above minus this counts as not negative (rounding)
+REGULAR = 1e5  # largest inverse of a pivot: beyond it rounding would show in the memberships
 
 
 class _Maps(threading.local):
-    """The maps of the faces for the Q that this thread met last: chunk after chunk, it is the same."""
+    """The maps of the faces for the last Q of this thread, which is the same chunk after chunk.
+
+    Attributes
+    ----------
+    Q : array of shape (r, r), optional
+        As in :func:`solve_on_faces`.
+    unit : float
+        Factor of b.
+    known : array of bool of shape (2^r,)
+        Which maps have been computed; bit k of the index says whether component k is on the face.
+    tableaux : array of shape (2^r, r + 1, padded(r))
+        G and t of each face: row j is column j of G, row r is t.
+    maps : array of shape (2^r, r + 1, padded(r))
+        The same as a map from b: y is the sum of b_j times row j, plus row r.
+    """
 
     Q: NDArray[np.float64] | None = None
     unit: float
@@ -57,9 +72,10 @@ class _Maps(threading.local):
     maps: NDArray[np.float64]
 
     def of(self, Q: NDArray[np.float64], unit: float) -> tuple[NDArray[np.bool_], Any, Any]:
+        """Return ``known``, ``tableaux`` and ``maps`` for a Q, shape (r, r), and a unit."""
         if self.Q is None or self.unit != unit or not np.array_equal(self.Q, Q):
             r = len(Q)
-            if self.Q is None or len(self.Q) != r:  # else the same memory: new pages would cost more than the maps
+            if self.Q is None or len(self.Q) != r:  # else use the same memory: new pages cost more than the maps
                 self.known = np.empty(1 << r, np.bool_)
                 self.tableaux = np.empty((1 << r, r + 1, int(padded(r))))
                 self.maps = np.empty_like(self.tableaux)
@@ -74,25 +90,25 @@ _maps = _Maps()
 def solve_on_faces(
     Q: NDArray[np.float64], Bt: NDArray[Any], Ht0: NDArray[Any] | None, out: NDArray[Any], unit: float
 ) -> NDArray[np.intp]:
-    """Write the minimisers of 1/2 h'Qh - unit b'h on the simplex to ``out``, where they are found, row by row.
+    """Write the minimisers of 1/2 h'Qh - unit b'h on the simplex to the rows of ``out``, as far as they are found.
 
     Parameters
     ----------
     Q : array of shape (r, r)
-        Of entries not much larger than one.
+        W'W / scale, without a unit: its entries are not much larger than one.
     Bt : array of shape (n, r), float32 or float64
-        Rows b.
+        Rows b = x'W, in squared units of the data.
     Ht0 : array of shape (n, r), optional
-        Where to start: only the sign of the entries counts.
-    out : array of shape (n, r)
-        For the result; may be Ht0 itself.
+        Where to start: only which entries are above ``POSITIVE`` matters.
+    out : array of shape (n, r), of the type of Bt
+        For the memberships; may be Ht0 itself.
     unit : float
-        Factor of b.
+        Factor of b, 1 / scale.
 
     Returns
     -------
-    array of int
-        The rows that are left over; they are as they were in ``out``.
+    array of int of shape (number of rows that are left,)
+        The rows for which no minimum was found. They are not changed in ``out``.
     """
     known, tableaux, maps = _maps.of(Q, unit)
     left = np.empty(len(Bt), np.intp)
@@ -105,6 +121,23 @@ def solve_on_faces(
 def _try_faces(
     Q: Any, Bt: Any, Ht0: Any, warm: Any, out: Any, unit: Any, known: Any, tableaux: Any, maps: Any, left: Any
 ) -> Any:
+    """Try faces for each row; return the number of rows that are left.
+
+    Parameters
+    ----------
+    Q, out, unit
+        As in :func:`solve_on_faces`.
+    Bt : array of shape (n * r,)
+        The rows b, one after the other.
+    Ht0 : array of shape (n, r)
+        Where to start if ``warm``; otherwise each row starts on the face of the row before.
+    warm : bool
+        Whether to use Ht0.
+    known, tableaux, maps
+        As in :class:`_Maps`, changed in place.
+    left : array of int of shape (n,), changed in place
+        The first entries are the rows that are left.
+    """
     n, r = out.shape
     width = maps.shape[2]
     size = (r + 1) * width
@@ -133,16 +166,16 @@ def _try_faces(
             if wrong == 0:
                 found = True
                 break
-            face ^= wrong  # never empty: of memberships that sum to one, one is positive
+            face ^= wrong  # never empty: memberships sum to one, so one of them is positive
         total = 0.0
         for k in range(r):
             y[k] = max(y[k], LEAST) if face >> k & 1 else LEAST
             total += y[k]
-        # What is not a number, or so large that rounding shows, sums to something else.
+        # NaN, or numbers so large that their rounding shows, do not sum to one.
         if found and abs(total - 1.0) <= 1e-10:
-            share = 1.0 / total
+            inverse = 1.0 / total
             for k in range(r):
-                out[i, k] = y[k] * share
+                out[i, k] = y[k] * inverse
         else:
             left[count] = i
             count += 1
@@ -151,7 +184,19 @@ def _try_faces(
 
 @jit
 def _find_map(Q: Any, face: Any, unit: Any, known: Any, tableaux: Any, maps: Any) -> None:
-    """Find the map of a face, by way of the face of its first component, of its first two, and so on."""
+    """Compute the map of a face, from those of its first component, of its first two, and so on.
+
+    Parameters
+    ----------
+    Q : array of shape (r, r)
+        W'W / scale.
+    face : int
+        Bit k says whether component k is on the face.
+    unit : float
+        Factor of b.
+    known, tableaux, maps
+        As in :class:`_Maps`, changed in place.
+    """
     r = Q.shape[0]
     width = maps.shape[2]
     smaller = np.int64(0)
@@ -177,7 +222,17 @@ def _find_map(Q: Any, face: Any, unit: Any, known: Any, tableaux: Any, maps: Any
 
 @jit
 def _map_of_corner(Q: Any, k: Any, T: Any) -> None:
-    """Write the map of the face with component k alone to T, shape (r + 1, width): T[j] is column j of G, T[r] is t."""
+    """Write the map of the face with component k alone to T.
+
+    Parameters
+    ----------
+    Q : array of shape (r, r)
+        W'W / scale.
+    k : int
+        The component.
+    T : array of shape (r + 1, width), changed in place
+        T[j] is column j of G, T[r] is t.
+    """
     r = Q.shape[0]
     T[:] = 0.0
     for j in range(r):
@@ -193,7 +248,17 @@ def _map_of_corner(Q: Any, k: Any, T: Any) -> None:
 
 @jit
 def _exchange(T: Any, start: Any, k: Any, r: Any, width: Any) -> None:
-    """Let component k come inside: its multiplier leaves the map, and its membership enters; NaN if near singular."""
+    """Add component k to a face: its multiplier leaves the map and its membership enters; NaN if near singular.
+
+    Parameters
+    ----------
+    T : flat array, changed in place
+        Tableaux of all faces.
+    start : int
+        Where that of this face begins: r + 1 rows of ``width`` numbers.
+    k, r, width : int
+        The component, number of components, length of a row.
+    """
     row_k = start + k * width
     pivot = T[row_k + k]
     inverse = 1.0 / pivot if pivot * REGULAR >= 1.0 else np.nan

@@ -1,14 +1,14 @@
-"""The H-step without a prior for many components: face by face as in :mod:`dbmd.kernels._faces`, each solved anew.
+"""The H-step without a prior for many components: as in :mod:`dbmd.kernels._faces`, but no map of a face is kept.
 
-Of many components there are more faces than can be kept, and hardly two samples share one. A face is solved by
+With many components there are too many faces to keep, and hardly two samples have the same. A face is solved by
 elimination on the components inside of it, or on those outside, whichever are fewer. With M = Q + 1 1' (which changes
 nothing where sum h = 1, and is regular more often than Q), N = M^-1, S inside and Z outside,
 
     h_S = x - nu w,    x = M_SS^-1 b_S,     w = M_SS^-1 1,        nu such that sum h = 1,    z = M_:S h_S - b + nu
     z_Z = nu w - x,    x = N_ZZ^-1 (Nb)_Z,  w = N_ZZ^-1 (N1)_Z,   nu such that sum h = 1,    h = N (b - nu 1 + z).
 
-Components with a negative number change sides all at once, or, where that does not make them fewer for a while, one at
-a time, which always ends.
+Components with a negative number change sides all at once. If that does not make them fewer for some tries, they change
+sides one at a time, which always ends.
 """
 
 from __future__ import annotations
@@ -26,15 +26,31 @@ __all__ = ["solve_by_pivoting"]
 TRIES = 50  # faces for one sample; one to five are usual
 PATIENCE = 3  # tries without progress before components change sides one at a time
 
-at = np.uint64  # an index that cannot be negative: numba need not look whether it counts from the end
+at = np.uint64  # an index that cannot be negative: numba need not check whether it counts from the end
 
 
 def solve_by_pivoting(
     Q: NDArray[np.float64], Bt: NDArray[Any], Ht0: NDArray[Any] | None, out: NDArray[Any], unit: float
 ) -> NDArray[np.intp]:
-    """Write the minimisers of 1/2 h'Qh - unit b'h on the simplex to ``out``, where they are found, row by row.
+    """Write the minimisers of 1/2 h'Qh - unit b'h on the simplex to the rows of ``out``, as far as they are found.
 
-    See :func:`dbmd.kernels._faces.solve_on_faces`, whose parameters and result are the same.
+    Parameters
+    ----------
+    Q : array of shape (r, r)
+        W'W / scale, without a unit: its entries are not much larger than one.
+    Bt : array of shape (n, r), float32 or float64
+        Rows b = x'W, in squared units of the data.
+    Ht0 : array of shape (n, r), optional
+        Where to start: only which entries are above ``POSITIVE`` matters.
+    out : array of shape (n, r), of the type of Bt
+        For the memberships; may be Ht0 itself.
+    unit : float
+        Factor of b, 1 / scale.
+
+    Returns
+    -------
+    array of int of shape (number of rows that are left,)
+        The rows for which no minimum was found. They are not changed in ``out``.
     """
     r = len(Q)
     M = Q + 1.0
@@ -55,6 +71,23 @@ def solve_by_pivoting(
 
 @jit
 def _pivot(M: Any, N: Any, has_inverse: Any, Bt: Any, Ht0: Any, warm: Any, out: Any, unit: Any, left: Any) -> Any:
+    """Try faces for each row; return the number of rows that are left.
+
+    Parameters
+    ----------
+    M, N : array of shape (r * padded(r),)
+        M and its inverse, rows of ``padded(r)`` numbers one after the other.
+    has_inverse : bool
+        Whether N can be used.
+    Bt, out, unit
+        As in :func:`solve_by_pivoting`.
+    Ht0 : array of shape (n, r)
+        Where to start if ``warm``; otherwise each row starts with all components.
+    warm : bool
+        Whether to use Ht0.
+    left : array of int of shape (n,), changed in place
+        The first entries are the rows that are left.
+    """
     n, r = Bt.shape
     width = padded(r)
     ones = np.ones(r)
@@ -123,11 +156,11 @@ def _pivot(M: Any, N: Any, has_inverse: Any, Bt: Any, Ht0: Any, warm: Any, out: 
         for k in range(r):
             y[k] = max(y[k], LEAST) if is_inside[k] else LEAST
             total += y[k]
-        # What is not a number, or so large that rounding shows, sums to something else.
+        # NaN, or numbers so large that their rounding shows, do not sum to one.
         if found and abs(total - 1.0) <= 1e-10:
-            share = 1.0 / total
+            inverse = 1.0 / total
             for k in range(r):
-                out[i, k] = y[k] * share
+                out[i, k] = y[k] * inverse
         else:
             left[n_left] = i
             n_left += 1
@@ -136,7 +169,23 @@ def _pivot(M: Any, N: Any, has_inverse: Any, Bt: Any, Ht0: Any, warm: Any, out: 
 
 @jit
 def _solve_inside(M: Any, ones: Any, b: Any, inside: Any, s: Any, y: Any, x: Any, w: Any, room: Any) -> Any:
-    """Write memberships inside and multipliers outside of a face to y, by way of M_SS; False if it is near singular."""
+    """Write memberships inside and multipliers outside of a face to y, using M_SS; return False if near singular.
+
+    Parameters
+    ----------
+    M : array of shape (r * width,)
+        Rows of ``width`` numbers.
+    ones, b : array of shape (r,) and (r + 1,)
+        Ones, and the linear term.
+    inside : array of int of shape (r + 1,)
+        The first s are the components of the face.
+    s : int
+        Their number.
+    y : array of shape (width,), changed in place
+        The result.
+    x, w, room
+        Workspace of :func:`_eliminate`.
+    """
     if not _eliminate(M, len(y), inside, s, b, ones, room, x, w):
         return False
     total, size = -1.0, 0.0
@@ -158,7 +207,25 @@ def _solve_inside(M: Any, ones: Any, b: Any, inside: Any, s: Any, y: Any, x: Any
 def _solve_outside(
     N: Any, N_ones: Any, N_sum: Any, Nb: Any, outside: Any, e: Any, y: Any, x: Any, w: Any, room: Any
 ) -> Any:
-    """Write memberships inside and multipliers outside of a face to y, by way of N_ZZ; False if it is near singular."""
+    """Write memberships inside and multipliers outside of a face to y, using N_ZZ; return False if near singular.
+
+    Parameters
+    ----------
+    N : array of shape (r * width,)
+        Rows of ``width`` numbers.
+    N_ones, Nb : array of shape (width,)
+        N 1 and N b.
+    N_sum : float
+        1'N 1.
+    outside : array of int of shape (r + 1,)
+        The first e are the components outside of the face.
+    e : int
+        Their number.
+    y : array of shape (width,), changed in place
+        The result.
+    x, w, room
+        Workspace of :func:`_eliminate`.
+    """
     if not _eliminate(N, len(y), outside, e, Nb, N_ones, room, x, w):
         return False
     total, size = Nb.sum() - 1.0, N_sum
@@ -178,16 +245,35 @@ def _solve_outside(
 
 @jit
 def _add_row(y: Any, factor: Any, K: Any, k: Any, width: Any) -> None:
-    """Add a multiple of row k of a matrix to y, shape (width,)."""
+    """Add factor times row k of K, shape (rows * width,), to y, shape (width,), in place."""
     for c in range(0, width, LANES):
         add_multiple(y, c, factor, K, k * width + c)
 
 
 @jit
 def _eliminate(K: Any, width: Any, chosen: Any, s: Any, p: Any, q: Any, room: Any, x: Any, w: Any) -> Any:
-    """Solve K_SS x = p_S and K_SS w = q_S for the first s chosen components S; False if K_SS is near singular."""
+    """Solve K_SS x = p_S and K_SS w = q_S; return False if K_SS is near singular.
+
+    Parameters
+    ----------
+    K : array of shape (r * width,)
+        A symmetric matrix, rows of ``width`` numbers.
+    width : int
+        Length of a row.
+    chosen : array of int
+        The first s are the components S.
+    s : int
+        Their number.
+    p, q : array of shape (r,) or longer
+        Right-hand sides.
+    room : array of shape (2, r * padded(r + 2)), changed in place
+        Workspace.
+    x, w : array of shape (padded(r + 2),), changed in place
+        The first s entries are the solutions.
+    """
     wide = padded(s + 2)
-    A, L = room[0], room[1]  # K_SS with p_S and q_S as two more columns, above the diagonal; the unit factor below it
+    # A: K_SS with p_S and q_S as two more columns, of which the upper triangle is used. L: its unit lower factor.
+    A, L = room[0], room[1]
     for i in range(s):
         k = chosen[at(i)]
         for j in range(i, s):

@@ -1,15 +1,14 @@
-"""The H-step in numba: many samples side by side, one per lane of the vector unit.
+"""The H-step in numba: many samples at a time, one per lane of the vector unit.
 
-The algorithm is that of :mod:`dbmd.kernels.reference`; this file only lays it out for the machine.
-Every quantity of the solver is an array whose last axis runs over ``LANES`` samples, so that each
-line of the algorithm is one vectorised loop, whatever the rank. A lane is a seat: a sample that has
-converged leaves it, and the next one sits down. No sample waits for a slower neighbour, and none
-sees another: the arithmetic of a lane reads that lane only.
+The algorithm is that of :mod:`dbmd.kernels.reference`, arranged for the machine. Every quantity of the solver is an
+array whose last axis runs over ``LANES`` samples, so that each line of the algorithm is one vectorised loop, whatever
+the number of components. When the sample of a lane has converged, the next sample takes the lane. So no sample waits for a
+slower one, and the result of a sample does not depend on the others: the arithmetic of a lane reads that lane only.
 
 Without a prior, most samples need none of this: see :mod:`dbmd.kernels._faces` and :mod:`dbmd.kernels._pivoting`.
 
-The functions release the GIL and use no thread pool of their own: they are called from several
-Python threads, and are safe in forked workers.
+The functions release the GIL and start no threads: they may be called from several Python threads, and in forked
+workers.
 """
 
 from __future__ import annotations
@@ -42,26 +41,27 @@ def solve_h(
     Parameters
     ----------
     Q : array of shape (r, r)
-        W'W, positive semidefinite.
+        W'W, positive semidefinite, in squared units of the data.
     Bt : array of shape (n, r), float32 or float64
-        Rows x'W. The computation is in float64 for either: in float32 the multipliers, differences of large numbers,
-        would be known too badly to tell where the minimum is.
+        Rows x'W, in squared units of the data. The computation is in float64 for either type: in float32 the
+        multipliers, which are differences of large numbers, would not be precise enough to find the minimum.
     a : array of shape (r,)
-        Weights >= 0 of the logarithms: sigma^2 (alpha0 - 1). Zero is taken to the limit.
+        Weights >= 0 of the logarithms, sigma^2 (alpha0 - 1), in squared units of the data. Zero is the limit of small
+        weights.
     Ht0 : array of shape (n, r), optional
-        Where to start, rows on the simplex. Without it every sample starts at the centre.
+        Where to start, rows on the simplex. By default the centre of the simplex.
     out : array of shape (n, r), optional
-        Where to put the result; may be Ht0 itself.
+        Where to write the result; may be Ht0 itself.
 
     Returns
     -------
     array of shape (n, r)
-        Rows inside the simplex, of the type of Bt.
+        Memberships, of the type of Bt: all positive, rows sum to one.
     """
     scale, weights, tol = tolerances(Q, a)
     if out is None:
         out = np.empty(Bt.shape, Bt.dtype)
-    # Contiguous and writeable, whatever came: anything else would be compiled for again.
+    # Contiguous and writeable arrays only: numba would compile again for others.
     Q = np.require(Q / scale, np.float64, ["C", "W"])
     Bt = np.require(Bt, Bt.dtype, ["C", "W"])
     Ht0 = None if Ht0 is None else np.require(Ht0, Bt.dtype, ["C", "W"])
@@ -82,20 +82,21 @@ def solve_h(
 
 
 def sum_log(Ht: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the column sums of ln Ht, shape (r,), in float64."""
+    """Return the sums over the samples of ln Ht, shape (r,), float64; Ht is of shape (n, r) and positive."""
     return _sum_log(np.require(Ht, requirements=["C", "W"]))
 
 
 @jit
 def _sum_log(Ht: Any) -> Any:
+    """Return the column sums of ln Ht, shape (r,), float64; Ht is of shape (n, r), contiguous."""
     n, r = Ht.shape
     total = np.zeros(r)
     product = np.ones(r)
     for i in range(n):
         for k in range(r):
             product[k] *= Ht[i, k]
-        # A logarithm costs more than ten products. Eight entries above 1e-38, which even an outlier a
-        # billion times as far away as the data has not below, stay inside the range of a float64.
+        # A logarithm costs more than ten products. The product of eight entries above 1e-38 is in the range of float64,
+        # and even an outlier a billion times as far away as the data has no smaller memberships.
         if i % 8 == 7 or i == n - 1:
             for k in range(r):
                 total[k] += np.log(product[k])
@@ -105,8 +106,29 @@ def _sum_log(Ht: Any) -> Any:
 
 @jit
 def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, tol: Any) -> None:
+    """Write the minimisers of 1/2 h'Qh - unit b'h - sum_k a_k ln h_k on the simplex to the rows of ``out``.
+
+    Parameters
+    ----------
+    Q : array of shape (r, r), float64
+        W'W / scale, without a unit.
+    Bt : array of shape (n, r)
+        Rows b = x'W, in squared units of the data.
+    a : array of shape (r,)
+        Weights of the logarithms / scale, positive.
+    Ht0 : array of shape (n, r)
+        Where to start if ``warm``.
+    warm : bool
+        Whether to use Ht0, or to start at the centre of the simplex.
+    out : array of shape (n, r)
+        For the memberships; may be Ht0 itself.
+    unit : float
+        1 / scale.
+    tol : float
+        Largest error of the optimality conditions, relative to the scale of the sample.
+    """
     n, r = Bt.shape
-    share = 1.0 / r
+    inv_r = 1.0 / r
 
     h = np.empty((r, LANES))  # the sample's point on the simplex
     z = np.empty((r, LANES))  # multipliers of h >= 0; at the solution h_k z_k = a_k
@@ -122,12 +144,12 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
     w = np.empty((r, LANES))  # L^-1 1
     ww = np.empty(LANES)
     nu = np.empty(LANES)  # multiplier of sum h = 1
-    gap = np.empty(LANES)  # mean of |h z - a|, then what of it to leave for the next step
+    gap = np.empty(LANES)  # mean of |h z - a|, then the target for the next step
     acc = np.empty(LANES)
     step = np.empty(LANES)
     correct = np.empty(LANES)  # 1: predictor-corrector step, 0: plain centring step
     scale = np.ones(LANES)
-    error = np.full(LANES, -1.0)  # of the optimality conditions; negative: ask for a sample
+    error = np.full(LANES, -1.0)  # of the optimality conditions; negative: the lane is free
     steps = np.zeros(LANES, np.int64)
     row = np.full(LANES, -1, np.int64)
 
@@ -136,12 +158,12 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
         total = 0.0
         for l in range(r):
             total += Q[k, l]
-        Q_mean[k] = total * share
+        Q_mean[k] = total * inv_r
 
     next_row = 0
     busy = 0
     while True:
-        # Who has converged leaves; the next sample takes the seat.
+        # A sample that has converged leaves its lane, and the next one takes it.
         for j in range(LANES):
             if not (error[j] <= tol * scale[j] or steps[j] >= MAX_STEPS):
                 continue
@@ -167,15 +189,15 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
                     high = max(high, b[k, j])
                 scale[j] = max(1.0, high - low)
                 if warm:
-                    _sit_warm(Q, a, Ht0, i, j, b, h, z, g)
+                    _start_warm(Q, a, Ht0, i, j, b, h, z, g)
                 else:
-                    _sit_cold(Q_mean, a, share, j, b, h, z, g)
+                    _start_cold(Q_mean, a, inv_r, j, b, h, z, g)
             else:
-                # An empty seat computes on, harmlessly: the vector loops know no gaps.
+                # An empty lane computes with harmless numbers: the vector loops run over all lanes.
                 scale[j] = 0.0
                 for k in range(r):
                     b[k, j] = 0.0
-                    h[k, j] = share
+                    h[k, j] = inv_r
                     z[k, j] = 1.0
                     g[k, j] = Q_mean[k]
         if busy == 0:
@@ -185,7 +207,7 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
         for j in range(LANES):
             gap[j] = 0.0
             ww[j] = 0.0
-            nu[j] = -1.0  # what sum h lacks of 1 is made up for: rounding must not add up
+            nu[j] = -1.0  # sum h - 1 enters nu: rounding must not accumulate
         for i in range(r):
             row_i = i * (i + 1) // 2
             for c in range(i):
@@ -226,7 +248,7 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
                     u[i, j] -= x * u[k, j]
                     w[i, j] -= x * w[k, j]
             for j in range(LANES):
-                # Never below what was added to the diagonal: rounding may eat it where Q is singular.
+                # Never below what was added to the diagonal: rounding may cancel it where Q is singular.
                 x = 1.0 / np.sqrt(max(L[row_i + i, j], z[i, j] * inv_h[i, j]))
                 inv_diag[i, j] = x
                 u[i, j] *= x
@@ -236,7 +258,7 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
 
         # Predictor: dh = M^-1 (a / h - g - nu 1), nu such that sum (h + dh) = 1.
         for j in range(LANES):
-            gap[j] = max(gap[j] * share, 1e-30)  # keeps 0 / 0 out
+            gap[j] = max(gap[j] * inv_r, 1e-30)  # keeps 0 / 0 out
             ww[j] = 1.0 / ww[j]
             nu[j] *= ww[j]
         for k in range(r):
@@ -260,7 +282,7 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
                 correct[j] += abs((h[k, j] + acc[j] * dh[k, j]) * (z[k, j] + acc[j] * dz[k, j]) - a_k)
         # Mehrotra: leave gap (gap_predicted / gap)^3, and correct for the product dh dz.
         for j in range(LANES):
-            x = min(1.0, correct[j] * share / gap[j])
+            x = min(1.0, correct[j] * inv_r / gap[j])
             ahead = step[j] > SHORT and steps[j] < PATIENCE
             correct[j] = 1.0 if ahead else 0.0
             gap[j] *= x * x * x if ahead else SHORT
@@ -286,7 +308,7 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
             for j in range(LANES):
                 dh[k, j] = u[k, j] + v[k, j] - nu[j] * w[k, j]
         _back_substitute(L, inv_diag, dh)
-        # Where z / h is tiny, dh is a difference of large numbers. All take a share of what sum (h + dh) lacks of 1.
+        # Where z / h is tiny, dh is a difference of large numbers: correct all entries so that sum (h + dh) = 1.
         for j in range(LANES):
             acc[j] = 1.0
         for k in range(r):
@@ -331,30 +353,60 @@ def _solve(Q: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any, unit: Any, to
                 for j in range(LANES):
                     g[k, j] += c0 * h[l, j]
             for j in range(LANES):
-                error[j] = max(error[j], abs(g[k, j] - z[k, j] + nu[j]) * share)
+                error[j] = max(error[j], abs(g[k, j] - z[k, j] + nu[j]) * inv_r)
         for j in range(LANES):
-            error[j] = max(error[j], abs(acc[j]) * share)
+            error[j] = max(error[j], abs(acc[j]) * inv_r)
 
 
 @jit
-def _sit_cold(Q_mean: Any, a: Any, share: Any, j: Any, b: Any, h: Any, z: Any, g: Any) -> None:
-    """Start lane j at the centre, with multipliers that make it dual feasible: z = g + nu > 0."""
+def _start_cold(Q_mean: Any, a: Any, inv_r: Any, j: Any, b: Any, h: Any, z: Any, g: Any) -> None:
+    """Start lane j at the centre of the simplex, with dual feasible multipliers z = g + nu > 0.
+
+    Parameters
+    ----------
+    Q_mean, a : array of shape (r,)
+        Q times the centre, and the weights of the logarithms.
+    inv_r : float
+        1 / r.
+    j : int
+        The lane.
+    b : array of shape (r, LANES)
+        The linear term.
+    h, z, g : array of shape (r, LANES), changed in place
+        Memberships, multipliers and Qh - b of the lane.
+    """
     r = h.shape[0]
     low = Q_mean[0] - b[0, j]
     mean = 0.0
     for k in range(r):
-        h[k, j] = share
+        h[k, j] = inv_r
         g[k, j] = Q_mean[k] - b[k, j]
         low = min(low, g[k, j])
         mean += g[k, j]
-    lift = 0.3 * (mean * share - low)
+    lift = 0.3 * (mean * inv_r - low)
     for k in range(r):
         z[k, j] = g[k, j] - low + lift + a[k]
 
 
 @jit
-def _sit_warm(Q: Any, a: Any, Ht0: Any, i: Any, j: Any, b: Any, h: Any, z: Any, g: Any) -> None:
-    """Start lane j near row i of Ht0, lifted off the boundary so that a zero can become positive again."""
+def _start_warm(Q: Any, a: Any, Ht0: Any, i: Any, j: Any, b: Any, h: Any, z: Any, g: Any) -> None:
+    """Start lane j near row i of Ht0, away from the boundary so that a zero can become positive again.
+
+    Parameters
+    ----------
+    Q : array of shape (r, r)
+        W'W / scale.
+    a : array of shape (r,)
+        Weights of the logarithms.
+    Ht0 : array of shape (n, r)
+        Memberships.
+    i, j : int
+        Row and lane.
+    b : array of shape (r, LANES)
+        The linear term.
+    h, z, g : array of shape (r, LANES), changed in place
+        Memberships, multipliers and Qh - b of the lane.
+    """
     r = h.shape[0]
     total = 0.0
     for k in range(r):
@@ -369,8 +421,8 @@ def _sit_warm(Q: Any, a: Any, Ht0: Any, i: Any, j: Any, b: Any, h: Any, z: Any, 
             x += Q[k, l] * h[l, j]
         g[k, j] = x
         nu += a[k] - h[k, j] * x
-    # z = g + nu where that is positive, and products h z of 1.0 size everywhere: a method far from the central
-    # path makes no progress.
+    # z = g + nu where that is positive, and products h z of similar size: far from the central path the method makes no
+    # progress.
     gap = 0.0
     for k in range(r):
         gap += h[k, j] * abs(g[k, j] + nu)
@@ -381,7 +433,17 @@ def _sit_warm(Q: Any, a: Any, Ht0: Any, i: Any, j: Any, b: Any, h: Any, z: Any, 
 
 @jit
 def _back_substitute(L: Any, inv_diag: Any, x: Any) -> None:
-    """Solve L' y = x in place, for every lane."""
+    """Solve L' y = x for every lane, in place.
+
+    Parameters
+    ----------
+    L : array of shape (r (r + 1) / 2, LANES)
+        Lower triangles, by rows.
+    inv_diag : array of shape (r, LANES)
+        Inverses of their diagonals.
+    x : array of shape (r, LANES), changed in place
+        Right-hand sides, then the solutions.
+    """
     r = x.shape[0]
     for back in range(r):
         i = r - 1 - back

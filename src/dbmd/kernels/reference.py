@@ -46,20 +46,21 @@ def solve_h(
     Parameters
     ----------
     Q : array of shape (r, r)
-        W'W, positive semidefinite.
+        W'W, positive semidefinite, in squared units of the data.
     Bt : array of shape (n, r), float32 or float64
-        Rows x'W. The computation is in float64 for either.
+        Rows x'W, in squared units of the data. The computation is in float64 for either type.
     a : array of shape (r,)
-        Weights >= 0 of the logarithms: sigma^2 (alpha0 - 1). Zero is taken to the limit.
+        Weights >= 0 of the logarithms, sigma^2 (alpha0 - 1), in squared units of the data. Zero is the limit of small
+        weights.
     Ht0 : array of shape (n, r), optional
-        Where to start, rows on the simplex. Without it every sample starts at the centre.
+        Where to start, rows on the simplex. By default the centre of the simplex.
     out : array of shape (n, r), optional
-        Where to put the result; may be Ht0 itself.
+        Where to write the result; may be Ht0 itself.
 
     Returns
     -------
     array of shape (n, r)
-        Rows inside the simplex, of the type of Bt.
+        Memberships, of the type of Bt: all positive, rows sum to one.
     """
     scale, weights, tol = tolerances(Q, a)
     Q, dtype = Q / scale, Bt.dtype
@@ -86,12 +87,12 @@ def solve_h(
 
 
 def sum_log(Ht: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the column sums of ln Ht, shape (r,), in float64."""
+    """Return the sums over the samples of ln Ht, shape (r,), float64; Ht is of shape (n, r) and positive."""
     return np.log(Ht, dtype=np.float64).sum(axis=0)
 
 
 def _centre(Q: NDArray[Any], Bt: NDArray[Any], a: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the centre of the simplex and multipliers that are dual feasible: z = Qh - b + nu > 0."""
+    """Return the centre of the simplex and dual feasible multipliers z = Qh - b + nu > 0, both of shape (n, r)."""
     r = len(Q)
     H = np.full_like(Bt, 1.0 / r)
     G = Q.mean(axis=1) - Bt
@@ -100,13 +101,16 @@ def _centre(Q: NDArray[Any], Bt: NDArray[Any], a: NDArray[Any]) -> tuple[NDArray
 
 
 def _near(Q: NDArray[Any], Bt: NDArray[Any], a: NDArray[Any], Ht0: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return a point near Ht0, off the boundary so that a zero can become positive again."""
+    """Return points near Ht0, away from the boundary so that a zero can become positive again, and multipliers.
+
+    Both are of shape (n, r).
+    """
     H = np.maximum(Ht0, LIFT / len(Q))
     H /= H.sum(axis=1, keepdims=True)
     G = H @ Q - Bt
     G += a.sum() - (H * G).sum(axis=1, keepdims=True)
-    # z = Qh - b + nu where that is positive, and products h z of one size everywhere: a method far from the central
-    # path makes no progress.
+    # z = Qh - b + nu where that is positive, and products h z of similar size: far from the central path the method
+    # makes no progress.
     gap = BALANCE * (H * np.abs(G)).mean(axis=1, keepdims=True)
     return H, np.maximum(G, (a + gap) / H)
 
@@ -119,17 +123,29 @@ def _newton_step(
     z: NDArray[Any],
     stalled: NDArray[np.bool_],
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return the next (h, z), the step length and the error of the optimality conditions, row by row."""
+    """Return h and z after a step, shape (n, r), and its length and the error of the optimality conditions, shape (n,).
+
+    Parameters
+    ----------
+    Q : array of shape (r, r)
+        W'W / scale, without a unit.
+    b, h, z : array of shape (n, r)
+        Linear term, memberships and multipliers.
+    a : array of shape (r,)
+        Weights of the logarithms / scale.
+    stalled : array of bool of shape (n,)
+        Which samples take a plain centring step.
+    """
     r, tiny = len(Q), np.finfo(np.float64).tiny
     M = Q + (z / h)[:, :, None] * np.eye(r)
     M_one = np.linalg.solve(M, np.ones((len(h), r, 1)))[:, :, 0]
 
     def direction(target: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         free = np.linalg.solve(M, (target / h - (h @ Q - b))[:, :, None])[:, :, 0]
-        lacking = 1.0 - h.sum(axis=1, keepdims=True)  # rounding only, but it must not add up
+        lacking = 1.0 - h.sum(axis=1, keepdims=True)  # rounding only, but it must not accumulate
         nu = (free.sum(axis=1, keepdims=True) - lacking) / M_one.sum(axis=1, keepdims=True)
         dh = free - nu * M_one
-        # Where z / h is tiny, dh is a difference of large numbers. All take a share of what sum (h + dh) lacks of 1.
+        # Where z / h is tiny, dh is a difference of large numbers: correct all entries so that sum (h + dh) = 1.
         dh += h * (lacking - dh.sum(axis=1, keepdims=True))
         return dh, target / h - z - z / h * dh, nu
 
@@ -154,7 +170,7 @@ def _newton_step(
 
 
 def _to_boundary(h: NDArray[Any], dh: NDArray[Any], z: NDArray[Any], dz: NDArray[Any]) -> NDArray[Any]:
-    """Return for each row the largest t with h + t dh >= 0 and z + t dz >= 0."""
+    """Return for each row the largest t with h + t dh >= 0 and z + t dz >= 0, shape (n,); arrays of shape (n, r)."""
     with np.errstate(divide="ignore"):
         return 1.0 / np.maximum((-dh / h).max(axis=1), (-dz / z).max(axis=1)).clip(min=0.0)
 
@@ -173,20 +189,20 @@ class FaceCovariance:
     Parameters
     ----------
     Q : array of shape (r, r)
-        Gram matrix of W, about any origin.
+        Gram matrix of W, about any origin, in squared units of the data.
     noise : float
-        Variance of the noise in the plane of W.
+        Variance of the noise in the plane of W, in squared units of the data.
     """
 
     def __init__(self, Q: NDArray[np.float64], noise: float) -> None:
-        # About the mean of the columns of W, which is what matters of Q and makes it no larger than it must be.
+        # About the mean of the columns of W: the result is the same, and Q is as small as possible.
         centring = np.eye(len(Q)) - 1.0 / len(Q)
         self._Q = centring @ Q @ centring / noise
         self._S = np.zeros_like(self._Q)
         self._log_det = 0.0
 
     def add(self, Ht: NDArray[Any], weights: NDArray[np.float64] | None = None) -> None:
-        """Take in samples by their memberships, shape (n, r), each as often as its weight says, shape (n,)."""
+        """Add samples with memberships Ht, shape (n, r), which count ``weights`` times, shape (n,), by default once."""
         weights = np.ones(len(Ht)) if weights is None else weights
         for h, weight in zip(Ht, weights, strict=True):
             face = np.flatnonzero(h > POSITIVE)
@@ -199,5 +215,5 @@ class FaceCovariance:
             self._log_det += float(weight * log_det)
 
     def total(self) -> tuple[NDArray[np.float64], float]:
-        """Return the sum of the S_F, shape (r, r), and of the logarithms of the determinants."""
+        """Return the sum over the samples of S_F, shape (r, r), and of the gains in log-determinant."""
         return self._S, self._log_det
