@@ -104,26 +104,6 @@ def test_storage_does_not_matter(kind, sources, rng, monkeypatch):
     assert_statistics_close(found, expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("n_threads", [1, 2, 4])
-def test_the_number_of_threads_does_not_change_a_bit(n_threads, rng):
-    Xt, W = data(rng)
-    expected, _ = asked(Xt, W, SOURCES["alternating"], PRIORS["equal"], n_nodes=5)
-    with Engine(partition(Xt, SOURCES["alternating"], 5), n_threads=n_threads) as engine:
-        found = engine.ask(a_pass(PRIORS["equal"]), W)
-    for c, stats in found.items():
-        assert_array_equal(stats.XHt, expected[c].XHt)
-        assert_array_equal(stats.HHt, expected[c].HHt)
-        assert stats.h_cost == expected[c].h_cost
-
-
-def test_permuting_the_samples_changes_nothing(rng):
-    Xt, W = data(rng)
-    order, sources = rng.permutation(N), SOURCES["alternating"]
-    expected, _ = asked(Xt, W, sources, PRIORS["equal"])
-    found, _ = asked(Xt[order], W, sources[order], PRIORS["equal"])
-    assert_statistics_close(found, expected, rtol=1e-10)
-
-
 @pytest.mark.parametrize("sources", SOURCES)
 def test_float32_stays_float32_in_the_memberships_and_becomes_float64_in_the_sums(sources, rng):
     Xt, W = data(rng)

@@ -25,13 +25,13 @@ def dump(value: Any, path: Path) -> None:
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         with open(draft, "wb", opener=_private) as file:
-            places = []
+            positions = []
             for buffer in buffers:
                 file.write(b"\0" * (-file.tell() % ALIGNMENT))
                 with buffer.raw() as raw:
-                    places.append((file.tell(), raw.nbytes))
+                    positions.append((file.tell(), raw.nbytes))
                     file.write(raw)
-            index = pickle.dumps((packed, places), 5)
+            index = pickle.dumps((packed, positions), 5)
             file.write(index)
             file.write(len(index).to_bytes(8, "little"))
         draft.replace(path)
@@ -56,5 +56,5 @@ def load(path: Path) -> Any:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     view = memoryview(mapped)
     size = int.from_bytes(view[-8:], "little")
-    packed, places = pickle.loads(view[-8 - size : -8])
-    return pickle.loads(packed, buffers=[view[start : start + length] for start, length in places])
+    packed, positions = pickle.loads(view[-8 - size : -8])
+    return pickle.loads(packed, buffers=[view[start : start + length] for start, length in positions])

@@ -230,5 +230,5 @@ class Placement:
 def _reason(error: Exception) -> str:
     """Return the line of an error of Spark that says what happened."""
     lines = [line.strip() for line in str(error).splitlines()]
-    telling = [line for line in lines if "Exception: " in line or "Error: " in line]
-    return first_line(RuntimeError(telling[-1] if telling else lines[0]))
+    causes = [line for line in lines if "Exception: " in line or "Error: " in line]
+    return first_line(RuntimeError(causes[-1] if causes else lines[0]))

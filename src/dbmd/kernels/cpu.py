@@ -2,8 +2,9 @@
 
 The algorithm is that of :mod:`dbmd.kernels.reference`, arranged for the machine. Every quantity of the solver is an
 array whose last axis runs over ``LANES`` samples, so that each line of the algorithm is one vectorised loop, whatever
-the number of components. When the sample of a lane has converged, the next sample takes the lane. So no sample waits for a
-slower one, and the result of a sample does not depend on the others: the arithmetic of a lane reads that lane only.
+the number of components. When the sample of a lane has converged, the next sample takes the lane. So no sample waits
+for a slower one, and the result of a sample does not depend on the others: the arithmetic of a lane reads that lane
+only.
 
 Without a prior, most samples need none of this: see :mod:`dbmd.kernels._faces` and :mod:`dbmd.kernels._pivoting`.
 

@@ -10,7 +10,7 @@ from dbmd.model.statistics import Float
 OnRound = Callable[[Float], object]
 
 
-def nobody(W: Float) -> None:
+def ignore(W: Float) -> None:
     """Ignore the W after a round: the default of ``on_round``."""
 
 

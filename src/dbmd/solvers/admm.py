@@ -15,7 +15,7 @@ from dbmd.model.node import Node, continues
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float
 from dbmd.protocols import Ask
-from dbmd.solvers._step import OnRound, WStep, nobody
+from dbmd.solvers._step import OnRound, WStep, ignore
 
 GATHERS = False
 
@@ -53,7 +53,7 @@ def solve(
     rho: float | None = None,
     tol: float = 1e-12,
     max_rounds: int = 1000,
-    on_round: OnRound = nobody,
+    on_round: OnRound = ignore,
 ) -> WStep:
     """Return the minimiser of (P) by the alternating direction method of multipliers.
 

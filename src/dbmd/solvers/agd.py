@@ -12,7 +12,7 @@ from dbmd.model.node import Node, continues
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float
 from dbmd.protocols import Ask
-from dbmd.solvers._step import OnRound, WStep, nobody
+from dbmd.solvers._step import OnRound, WStep, ignore
 
 GATHERS = False
 
@@ -31,7 +31,7 @@ def solve(
     *,
     tol: float = 1e-10,
     max_rounds: int = 1000,
-    on_round: OnRound = nobody,
+    on_round: OnRound = ignore,
 ) -> WStep:
     """Return the minimiser of (P) by proximal gradient steps with Nesterov's momentum.
 

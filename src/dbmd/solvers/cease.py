@@ -15,7 +15,7 @@ from dbmd.model.node import Node, continues
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float, Quadratic
 from dbmd.protocols import Ask
-from dbmd.solvers._step import OnRound, WStep, nobody
+from dbmd.solvers._step import OnRound, WStep, ignore
 
 GATHERS = False
 
@@ -59,7 +59,7 @@ def solve(
     gamma: float | None = None,
     tol: float = 1e-10,
     max_rounds: int = 300,
-    on_round: OnRound = nobody,
+    on_round: OnRound = ignore,
 ) -> WStep:
     """Return the minimiser of (P) by averaging solutions of gradient-enhanced local problems.
 

@@ -11,7 +11,7 @@ from dbmd.model.node import Node, continues
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float, Quadratic
 from dbmd.protocols import Ask
-from dbmd.solvers._step import OnRound, WStep, nobody
+from dbmd.solvers._step import OnRound, WStep, ignore
 
 GATHERS = True
 
@@ -30,7 +30,7 @@ def solve(
     *,
     tol: float = 0.0,
     max_rounds: int = 1,
-    on_round: OnRound = nobody,
+    on_round: OnRound = ignore,
 ) -> WStep:
     """Return the minimiser of (P) to KKT precision, in one round.
 
