@@ -1,4 +1,4 @@
-"""What a node holds: blocks of samples, and how data is cut into them."""
+"""Blocks of samples, which the nodes hold, and how data are read and split into them."""
 
 from dbmd.data.block import Block, Chunk
 from dbmd.data.partition import partition

@@ -1,4 +1,4 @@
-"""Addresses of files, without what only those who open them may know: user names, passwords, keys, signatures."""
+"""Addresses of files, and how to show them without secrets: user names, passwords, keys, signatures."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from urllib.parse import quote, unquote
 
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/+")  # at least two letters: C:/ is a drive
 CHAINED = re.compile(r"::(?=/|[A-Za-z0-9+.-]+(?:://|::|$))")  # simplecache::s3://..., zip://x.csv::https://...
-SHORTEST = 4  # characters: what is shorter may be a part of any word, and guards nothing
+SHORTEST = 4  # characters: anything shorter may be part of a word, and protects nothing
 
 
 def is_address(text: str | Path) -> bool:
-    """Say whether a text is an address, and not a path on this machine."""
+    """Return whether a text is an address, and not a path on this machine."""
     return "://" in str(text)
 
 
@@ -32,19 +32,19 @@ def shown(address: str | Path) -> str:
     >>> shown("lab@home/what?.csv")
     'lab@home/what?.csv'
     """
-    return "::".join(link.scheme + link.place for link in _links(str(address)))
+    return "::".join(link.scheme + link.location for link in _links(str(address)))
 
 
 @dataclass(frozen=True)
 class Secrets:
-    """What some addresses hold that must not be seen.
+    """The secrets in some addresses.
 
     Attributes
     ----------
     addresses : tuple of str
-        The addresses that hold any.
+        The addresses that contain secrets.
     pieces : tuple of str
-        Users, passwords and values of queries, however they may be written in a message, the longest first.
+        Users, passwords and values of queries in every form in which a message may have them, the longest first.
     """
 
     addresses: tuple[str, ...]
@@ -53,12 +53,13 @@ class Secrets:
     @classmethod
     def of(cls, addresses: Iterable[str | Path]) -> Self:
         """Return the secrets of addresses."""
-        telling = tuple(sorted((str(each) for each in addresses if shown(each) != str(each)), key=len, reverse=True))
-        pieces = {form for each in telling for link in _links(each) for piece in link.secrets for form in _forms(piece)}
-        return cls(telling, tuple(sorted(pieces, key=len, reverse=True)))
+        secret = dict.fromkeys(str(address) for address in addresses if shown(address) != str(address))
+        links = (link for address in secret for link in _links(address))
+        pieces = {form for link in links for piece in link.secrets for form in _forms(piece)}
+        return cls(_longest_first(secret), _longest_first(pieces))
 
     def removed(self, text: str) -> str:
-        """Return a text, of another library say, without them."""
+        """Return a text, such as a message of another library, without the secrets."""
         for address in self.addresses:
             text = text.replace(address, shown(address))
         for piece in self.pieces:
@@ -66,12 +67,16 @@ class Secrets:
         return text
 
 
+def _longest_first(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(texts, key=len, reverse=True))
+
+
 class _Link(NamedTuple):
     """One address of a chain: scheme, ``user:password@``, host and path, ``?query``."""
 
     scheme: str
     user: str
-    place: str
+    location: str
     query: str
 
     @property
@@ -96,13 +101,13 @@ def _link(text: str) -> _Link:
     _, colon, port = host.partition(":")
     user = host[: host.rfind("@") + 1]
     if not user and colon and not port.isdecimal() and not host.startswith("["):
-        # That is no port but a password, with a sign in it that should have been written %2F, %3F or %23.
+        # Not a port but a password with a character that should have been written %2F, %3F or %23.
         user = rest[: rest.rfind("@") + 1]
-    place, mark, query = rest[len(user) :].partition("?")
-    return _Link(text[: scheme.end()], user, place, mark + query)
+    location, mark, query = rest[len(user) :].partition("?")
+    return _Link(text[: scheme.end()], user, location, mark + query)
 
 
 def _forms(piece: str) -> Iterator[str]:
-    """Yield a text as it is, and with other signs written as %XX."""
+    """Yield a text as it is, decoded, and with special characters written as %XX."""
     plain = unquote(piece)
     yield from (form for form in (piece, plain, quote(plain), quote(plain, safe="")) if len(form) >= SHORTEST)

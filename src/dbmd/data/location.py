@@ -18,23 +18,23 @@ from dbmd._utils.model_files import ARRAYS, MODEL, REPORT
 from dbmd.data.address import Secrets, is_address, shown
 from dbmd.errors import DataError, first_line
 
-# What object stores and servers tell of a file that changes when it does, by the names that filesystems of fsspec use.
+# Properties of a file that change with its content, by the names that filesystems of fsspec use.
 TAGS = {"etag", "generation", "version_id", "versionid", "md5hash", "content-md5", "digest"}
 TAGS |= {"mtime", "updated", "created", "lastmodified", "last_modified", "last-modified"}
 
 
 class Stamp(NamedTuple):
-    """What tells whether a file has changed.
+    """Properties of a file by which a change is noticed.
 
     Attributes
     ----------
     size : int or None
         Number of bytes; None if there is no file.
     tags : frozenset of tuple
-        What a store tells that changes with the file.
+        Properties of a file in an object store that change with its content.
     host, time : str, int or None
-        The machine it was looked at on, if it is a file there, and when it was changed. Other machines may have a copy
-        that was made at another time.
+        The machine, if it is a local file, and the time of its last change. Another machine may have a copy with
+        another time.
     """
 
     size: int | None
@@ -43,7 +43,7 @@ class Stamp(NamedTuple):
     time: int | None
 
     def is_of(self, other: Stamp) -> bool:
-        """Say whether this may be a stamp of the same file, unchanged."""
+        """Return whether the file is unchanged, as far as the two stamps tell."""
         return self[:2] == other[:2] and (self.host != other.host or self.time == other.time)
 
 
@@ -56,11 +56,11 @@ class Location:
     filesystem : pyarrow.fs.FileSystem
         Where it is.
     path : str
-        Its path there, by which it is opened. It may hold secrets: of http, it is the whole address.
+        Its path there, by which it is opened. It may contain secrets: for http, it is the whole address.
     shown : str
-        What to call it in messages and records.
+        Its name in messages and records, without secrets.
     constants : dict of str to str
-        Columns that its folders stand for: ``year=2020/lab=b`` (hive partitions).
+        Columns that are in the names of its folders: ``year=2020/lab=b`` (hive partitions).
     """
 
     filesystem: Any = field(repr=False)
@@ -88,7 +88,7 @@ class Location:
         return int(self.filesystem.get_file_info(self.path).size or 0)
 
     def stamp(self) -> Stamp:
-        """Return what tells whether the file has changed, as it is now."""
+        """Return the stamp of the file as it is now."""
         try:
             tags: dict[str, Any] = {}
             if isinstance(self.filesystem, fs.PyFileSystem):
@@ -98,13 +98,13 @@ class Location:
             info = self.filesystem.get_file_info(self.path)
         except FileNotFoundError:
             return Stamp(None, frozenset(), "", None)
-        except Exception as error:  # of whatever library a filesystem asks, in words that may hold a key
+        except Exception as error:  # of any library, and its message may contain a key
             raise DataError(f"{self}: cannot be reached any more ({type(error).__name__}).") from None
         known = frozenset((name.lower(), str(value)) for name, value in tags.items() if name.lower() in TAGS)
         return Stamp(info.size, known, platform.node() if self.local else "", info.mtime_ns)
 
     def open(self) -> Any:
-        """Return the file, open for reading at any place."""
+        """Return the file, open for reading at any position."""
         try:
             return self.filesystem.open_input_file(self.path)
         except OSError as error:
@@ -115,7 +115,7 @@ class Location:
 
 
 def locate(text: str | Path) -> list[Location]:
-    """Return the files that a path or an address stands for: itself, or all files in and below a folder, in order."""
+    """Return the file of a path or an address, or if it is a folder, all files in and below it, in order."""
     address, text = str(text), shown(text)
     try:
         address.encode()
@@ -143,10 +143,10 @@ def locate(text: str | Path) -> list[Location]:
     models = {entry.path.rpartition("/")[0] for entry in entries if entry.path.endswith(f"/{MODEL}")}
     for entry in entries:
         folder, _, name = entry.path.rpartition("/")
-        if folder in models and name in (MODEL, ARRAYS, REPORT):
-            continue  # a model that was put beside the data it was made from
+        if folder in models and name in ("model.json", "arrays.npz", "report.html"):
+            continue  # a model that was saved beside its data
         inside = entry.path[len(path.rstrip("/")) + 1 :]
-        # What tools put beside their data (_SUCCESS, .crc files) is named so that readers pass it over.
+        # Names that begin with a dot or underscore (_SUCCESS, .crc files) mark files that are not data.
         if entry.type == fs.FileType.File and not any(part[0] in "._" for part in inside.split("/")):
             constants = dict(pair.split("=", 1) for pair in inside.split("/")[:-1] if "=" in pair)
             constants = {unquote(name): unquote(value) for name, value in constants.items()}
@@ -157,7 +157,7 @@ def locate(text: str | Path) -> list[Location]:
 
 
 def _filesystem(address: str) -> tuple[Any, str]:
-    """Return where an address is opened, and its path there."""
+    """Return the filesystem of an address, and the path there."""
     if not is_address(address):
         return fs.LocalFileSystem(), Path(address).expanduser().absolute().as_posix()
     text, secrets = shown(address), Secrets.of([address])
@@ -175,35 +175,35 @@ def _filesystem(address: str) -> tuple[Any, str]:
         ) from None
     try:
         filesystem, path = fsspec.core.url_to_fs(address)
-    except Exception as error:  # of whatever library fsspec asks
+    except Exception as error:  # of any library that fsspec uses
         raise DataError(f"{text}: cannot be reached ({secrets.removed(first_line(error))}).") from None
-    return fs.PyFileSystem(_Discreet(filesystem, secrets)), path
+    return fs.PyFileSystem(_FilesystemWithoutSecrets(filesystem, secrets)), path
 
 
-class _Discreet(fs.FSSpecHandler):
-    """A filesystem of fsspec whose errors, of whatever library, are OSErrors without the secrets of an address."""
+class _FilesystemWithoutSecrets(fs.FSSpecHandler):
+    """A filesystem of fsspec that raises all errors as OSErrors without the secrets of an address."""
 
     def __init__(self, filesystem: Any, secrets: Secrets) -> None:
         super().__init__(filesystem)
         self.secrets = secrets
 
     def get_file_info(self, paths: list[str]) -> Any:
-        with _discreet(self.secrets):
+        with _without_secrets(self.secrets):
             return super().get_file_info(paths)
 
     def get_file_info_selector(self, selector: Any) -> Any:
-        with _discreet(self.secrets):
+        with _without_secrets(self.secrets):
             return super().get_file_info_selector(selector)
 
     def open_input_file(self, path: str) -> Any:
-        with _discreet(self.secrets):
+        with _without_secrets(self.secrets):
             if not self.fs.isfile(path):
                 raise FileNotFoundError("it is not there")
-            return pa.PythonFile(_DiscreetFile(self.fs.open(path, mode="rb"), self.secrets), mode="r")
+            return pa.PythonFile(_FileWithoutSecrets(self.fs.open(path, mode="rb"), self.secrets), mode="r")
 
 
-class _DiscreetFile:
-    """A file of fsspec whose errors are OSErrors without the secrets of an address."""
+class _FileWithoutSecrets:
+    """A file of fsspec that raises all errors as OSErrors without the secrets of an address."""
 
     def __init__(self, file: Any, secrets: Secrets) -> None:
         self._file, self._secrets = file, secrets
@@ -215,23 +215,23 @@ class _DiscreetFile:
     def close(self) -> None:
         self._file.close()
 
-    __del__ = close  # those who stream it leave that to the collector
+    __del__ = close  # readers of streams do not close it
 
     def tell(self) -> int:
         return int(self._file.tell())
 
     def seek(self, position: int, whence: int = 0) -> int:
-        with _discreet(self._secrets):
+        with _without_secrets(self._secrets):
             return int(self._file.seek(position, whence))
 
     def read(self, size: int = -1) -> bytes:
-        with _discreet(self._secrets):
+        with _without_secrets(self._secrets):
             return bytes(self._file.read(size))
 
 
 @contextmanager
-def _discreet(secrets: Secrets) -> Iterator[None]:
-    """Raise what goes wrong as an OSError without secrets."""
+def _without_secrets(secrets: Secrets) -> Iterator[None]:
+    """Raise any error as an OSError without secrets."""
     try:
         yield
     except Exception as error:
@@ -239,5 +239,5 @@ def _discreet(secrets: Secrets) -> Iterator[None]:
 
 
 def _natural(path: str) -> list[Any]:
-    """Sort part-2 before part-10."""
+    """Return a key that sorts part-2 before part-10."""
     return [int(piece) if piece.isdecimal() else piece for piece in re.split(r"(\d+)", path)]

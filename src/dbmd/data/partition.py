@@ -1,4 +1,4 @@
-"""Cutting in-memory data into nodes."""
+"""Splitting samples in memory into nodes."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 def prefetch(items: Iterable[T]) -> Iterator[T]:
-    """Yield items that a thread prepares, each while the consumer works on the one before.
+    """Yield items that a thread makes, each while the consumer works on the one before.
 
-    There are never more than two: the one in use, and the next.
+    At most two items exist at a time: the one in use, and the next.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Columns of Arrow whose entries are vectors: lists of numbers, and the vectors of pyspark.ml."""
+"""Columns of Arrow whose entries are vectors: lists of numbers, or vectors of pyspark.ml."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dbmd.data.formats._reader import common_type
 from dbmd.data.row_labels import RowLabels
 from dbmd.errors import DataError
 
-# Products with CSR cost several times as much for each entry as with an array.
+# CSR below this density: its products cost several times as much for each entry as those of an array.
 SPARSE_BELOW = 0.2
 DENSE = 1  # what pyspark.ml writes as the type of a vector
 
@@ -81,7 +81,7 @@ def _from_lists(column: Any, name: str, labels: RowLabels) -> Any:
 
 
 def _from_ml(column: Any, name: str, labels: RowLabels) -> Any:
-    """Return vectors of pyspark.ml, dense and sparse ones in any mixture."""
+    """Return vectors of pyspark.ml as rows; dense and sparse ones may be mixed."""
     kinds, sizes, indices, values = column.flatten()
     is_dense = kinds.to_numpy(zero_copy_only=False) == DENSE
     counts = np.asarray(values.value_lengths())

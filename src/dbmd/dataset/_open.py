@@ -19,13 +19,13 @@ from dbmd.registry import load_cluster
 
 
 def is_path(data: Any) -> bool:
-    """Say whether data are a path, or several."""
+    """Return whether data are a path, or a list or tuple of paths."""
     several = isinstance(data, list | tuple) and bool(data)
     return isinstance(data, str | Path) or (several and all(isinstance(each, str | Path) for each in data))
 
 
 def framework_of(data: Any) -> str | None:
-    """Return the engine that data belong to by their type: of Spark or Dask; None: to no one."""
+    """Return the engine that data belong to by their type, "spark" or "dask"; None if they are of neither."""
     if isinstance(data, list | tuple) and data:
         return framework_of(data[0])
     return {"pyspark": "spark", "dask": "dask", "dask_expr": "dask"}.get(type(data).__module__.split(".")[0])
@@ -50,45 +50,45 @@ def open_data(
 ) -> Dataset:
     """Open data of any size to fit: ``DBMD(10).fit(open_data("cells.parquet", source="batch"))``.
 
-    Files are read once to see whether they are sound. What is small is then kept in memory; what is not is read again
-    in every pass, in bounded pieces. DataFrames and arrays of Spark and Dask stay where they are.
+    Files are read once to check them. Small files are then kept in memory; larger ones are read again in every pass,
+    in pieces of bounded size. DataFrames and arrays of Spark and Dask stay where they are.
 
     Parameters
     ----------
     data : str, Path or iterable of them; or a collection of Spark or Dask
-        Files (csv, parquet, npy, npz, h5ad), folders of them, or addresses that pyarrow or fsspec can open. Their rows
-        are taken one file after the other. Or a DataFrame of Spark (columns of numbers, or one column of vectors or
-        arrays), a dask.array of shape (n, m), a dask.dataframe, or a list of delayed arrays: these are computed once,
-        and lie where they were computed until the dataset is closed.
+        Files (csv, parquet, npy, npz, h5ad), folders of them, or addresses that pyarrow or fsspec can open. The samples
+        are the rows of one file after the other. Or a DataFrame of Spark (columns of numbers, or one column of vectors
+        or arrays), a dask.array of shape (n, m), a dask.dataframe, or a list of delayed arrays: these are computed
+        once, and stay on the workers that computed them until the dataset is closed.
     source : str, optional
-        The column that names the source of each sample; "@file": each file is a source of its own. Without it all
-        samples are of one source. For a dask.array, an array of names of shape (n,); for delayed arrays, a list of
-        them.
+        The column with the name of the source of each sample; "@file": each file is a source of its own. Without it
+        all samples are from one source. For a dask.array, an array of names of shape (n,); for delayed arrays, a list
+        of such arrays.
     label : str, optional
-        A column with known classes: never a feature, only compared with the clusters found.
+        A column with known classes: never a feature, only compared with the clusters.
     columns : sequence of str, optional
-        The columns to take as features, in this order; by default all others.
+        The features, in this order; by default all columns that have no other use.
     drop : sequence of str
         Columns to leave out.
     encode : sequence of str, or mapping of str to categories
-        Columns of text to one-hot code. With a mapping, the categories are given.
+        Columns of text to one-hot code. A mapping also gives the categories of each; other values are coded as zeros.
     dtype : dtype, optional
-        Type to compute with, float32 or float64; by default the least that holds the numbers.
+        Type to compute with, float32 or float64; by default the narrowest that holds the numbers.
     memory : int
-        Bytes: data up to this size are kept in memory, and memberships up to a quarter of it. With another engine than
-        the local one its workers keep all that has to be decoded.
+        Bytes: data up to this size are kept in memory, and memberships up to a quarter of it. The workers of an engine
+        other than the local one keep all data that have to be decoded.
     keep : sequence of str
-        Columns to hand through to who reads the rows; the data then stay in their files.
+        Columns that ``dbmd transform`` copies to its output. With any, the data are not kept in memory.
     on_rows : callable
-        Told how many rows were read whenever some were, in any thread: for a progress bar.
+        Called with the number of rows whenever some were read, from any thread: for a progress bar.
     header : bool, optional
-        Whether csv files have a line with names; found out by default.
+        Whether csv files have a line with the names of the columns; by default, look.
     delimiter : str, optional
-        Of csv files; found out by default.
+        What separates the fields of csv files; by default, look.
     engine : str
-        The engine that is to fit files: it reads them, too, on its workers, which must find them under the same paths.
+        The engine that will fit files. Its workers read them, so they must find them under the same paths.
     n_nodes : int, optional
-        Into how many nodes to cut a collection of Spark or Dask; by default as it is.
+        Number of partitions of a collection of Spark or Dask; by default as it is.
 
     Returns
     -------

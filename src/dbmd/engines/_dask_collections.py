@@ -1,4 +1,4 @@
-"""Arrays, frames and delayed blocks of Dask: making nodes of them, and mapping a function over their rows."""
+"""Collections of Dask, that is arrays, DataFrames and delayed arrays: as nodes, and to map a function over."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dbmd.model.node import Node
 
 
 def columns_of(data: Any) -> dict[str, str] | None:
-    """Return the kind of each column of a dask.dataframe, "number" or the name of its type; None for arrays."""
+    """Return for each column of a dask.dataframe "number" or the name of its type; None for arrays."""
     if not hasattr(data, "dtypes"):
         return None
     kinds = zip(data.columns, data.dtypes, strict=True)
@@ -27,7 +27,7 @@ def columns_of(data: Any) -> dict[str, str] | None:
 def to_nodes(
     data: Any, to_node: Callable[..., Node], *, n_nodes: int | None, names: Sequence[str] = (), sources: Any = None
 ) -> list[Any]:
-    """Return a collection of Dask as delayed nodes; see :func:`dbmd.open_data`.
+    """Return a collection of Dask as delayed nodes; see :meth:`dbmd.protocols.Cluster.distribute`.
 
     Parameters
     ----------
@@ -38,18 +38,20 @@ def to_nodes(
     n_nodes : int, optional
         Number of nodes; by default one for each chunk, partition or array.
     names : sequence of str
-        Columns of a frame that are used.
+        The columns of a DataFrame that are needed.
     sources : array-like or dask.array of shape (n,), or list of delayed arrays, optional
-        The source of each sample, if ``data`` is not a frame.
+        The source of each sample, if data are arrays.
     """
     if isinstance(data, list | tuple):
-        its = [None] * len(data) if sources is None else list(sources)
-        if len(its) != len(data):
-            raise DataError(f"There must be an array of sources for each of the {len(data)} blocks. Got {len(its)}.")
+        sources = [None] * len(data) if sources is None else list(sources)
+        if len(sources) != len(data):
+            raise DataError(
+                f"There must be an array of sources for each of the {len(data)} blocks. Got {len(sources)}."
+            )
         make = dask.delayed(to_node, pure=False)
-        return [make(block, i, its[i]) for i, block in enumerate(data)]
+        return [make(block, i, sources[i]) for i, block in enumerate(data)]
     if names:
-        frame = _named(data)[list(names)]
+        frame = _with_text_names(data)[list(names)]
         frame = frame if n_nodes is None else frame.repartition(npartitions=n_nodes)
         make = dask.delayed(partial(_table_node, to_node), pure=False)
         return [make(partition, i) for i, partition in enumerate(frame.to_delayed())]
@@ -59,42 +61,46 @@ def to_nodes(
     blocks = data.to_delayed().ravel().tolist()
     if sources is None:
         return to_nodes(blocks, to_node, n_nodes=None)
-    its = sources if isinstance(sources, da.Array) else da.from_array(np.asarray(sources))
-    if its.ndim == 1 and np.isnan([*its.shape, data.shape[0]]).any():
-        # Lengths that are not known yet: chunk by chunk; they are compared when the chunks are computed.
-        return to_nodes(blocks, to_node, n_nodes=None, sources=its.to_delayed().ravel().tolist())
-    if its.ndim != 1 or its.shape[0] != data.shape[0]:
-        raise DataError(f"There must be a source for each of the {data.shape[0]} samples. Got shape {its.shape}.")
-    return to_nodes(blocks, to_node, n_nodes=None, sources=its.rechunk((data.chunks[0],)).to_delayed().ravel().tolist())
+    sources = sources if isinstance(sources, da.Array) else da.from_array(np.asarray(sources))
+    if sources.ndim == 1 and np.isnan([*sources.shape, data.shape[0]]).any():
+        # Lengths are not known yet: match chunk by chunk. Each chunk is checked when it is computed.
+        return to_nodes(blocks, to_node, n_nodes=None, sources=sources.to_delayed().ravel().tolist())
+    if sources.ndim != 1 or sources.shape[0] != data.shape[0]:
+        raise DataError(f"There must be a source for each of the {data.shape[0]} samples. Got shape {sources.shape}.")
+    return to_nodes(
+        blocks, to_node, n_nodes=None, sources=sources.rechunk((data.chunks[0],)).to_delayed().ravel().tolist()
+    )
 
 
 def map_rows(function: Callable[..., Any], data: Any, source: Any, names: Sequence[str], width: int) -> Any:
-    """Return function(rows, sources), ``width`` numbers for each row, as a lazy dask.array.
+    """Return function(rows, sources) as a dask.array that is not computed yet, with ``width`` numbers for each row.
 
     Parameters
     ----------
     function : callable
-        Takes an array, and an array of sources if they are given.
+        Called with an array of rows, and with an array of their sources if these are given.
     data : dask.array or dask.dataframe
         The samples.
     source : array-like or dask.array of shape (n,), or the name of a column, optional
         Their sources.
     names : sequence of str
-        Columns of a frame to use, if known; else all but that of the source.
+        The columns of a DataFrame to take; if empty, all but that of the source.
     width : int
         Number of columns of the result.
     """
     if hasattr(data, "dtypes"):
-        data = _named(data)
+        data = _with_text_names(data)
         names = names or [name for name in data.columns if name != source]
-        source = _plain(data[[source]], object)[source].to_dask_array() if isinstance(source, str) else source
-        data = _plain(data[list(names)], np.float64).to_dask_array()
+        source = (
+            _with_numpy_types(data[[source]], object)[source].to_dask_array() if isinstance(source, str) else source
+        )
+        data = _with_numpy_types(data[list(names)], np.float64).to_dask_array()
     data = by_rows(data)
     dtype = np.float32 if np.result_type(data.dtype, np.float32) == np.float32 else np.float64
     given = []
     if source is not None:
-        its = source if isinstance(source, da.Array) else da.from_array(np.asarray(source))
-        given = [its if np.isnan(its.shape[0]) else its.rechunk((data.chunks[0],)), "i"]
+        source = source if isinstance(source, da.Array) else da.from_array(np.asarray(source))
+        given = [source if np.isnan(source.shape[0]) else source.rechunk((data.chunks[0],)), "i"]
     return da.blockwise(
         function,
         "ik",
@@ -108,14 +114,14 @@ def map_rows(function: Callable[..., Any], data: Any, source: Any, names: Sequen
     )
 
 
-def _named(frame: Any) -> Any:
-    """Return a frame whose column names are strings, as in files."""
+def _with_text_names(frame: Any) -> Any:
+    """Return a DataFrame whose column names are text, as in files."""
     other = {name: str(name) for name in frame.columns if not isinstance(name, str)}
     return frame.rename(columns=other) if other else frame
 
 
-def _plain(frame: Any, dtype: Any) -> Any:
-    """Return a frame whose columns of pandas' own types are converted to a type of NumPy."""
+def _with_numpy_types(frame: Any, dtype: Any) -> Any:
+    """Return a DataFrame whose columns of types of pandas are converted to a type of NumPy."""
     own = {name: dtype for name, kind in frame.dtypes.items() if not isinstance(kind, np.dtype)}
     return frame.astype(own) if own else frame
 

@@ -1,9 +1,9 @@
 """Public data sets with known classes, for experiments: from the folder named by DBMD_DATA, or by scikit-learn.
 
     load("covtype")                 all samples, in the order of the file
-    load("mnist-400k", n=1000)      so many at random; only those are made
+    load("mnist-400k", n=1000)      1000 random samples; only these are made
 
-A set that had to be made up, since the original cannot be had, says that it is a surrogate, and of what.
+A set whose original is not available is replaced by a surrogate, and ``about`` says of what.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def load(name: str, *, n: int | None = None, seed: int = 0) -> Labelled:
     name : str
         One of ``NAMES``.
     n : int, optional
-        So many samples, drawn at random without replacement and in random order: with the same seed, fewer are the
-        beginning of more. All, in the order of the file, if None.
+        Number of samples, drawn at random without replacement and in random order; with the same seed, a smaller
+        sample is the beginning of a larger one. None: all, in the order of the file.
     seed : int, default=0
         Of what is drawn, and of the deformed images of "mnist-400k".
 

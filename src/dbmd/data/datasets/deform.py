@@ -66,19 +66,19 @@ def _read_at(images: NDArray[np.float32], y: NDArray[np.float32], x: NDArray[np.
     pixels = padded.ravel()
     y, x = np.clip(y + 1.0, 0.0, SIDE + 1.0), np.clip(x + 1.0, 0.0, SIDE + 1.0)
     row, column = y.astype(np.intp), x.astype(np.intp)
-    place = (np.arange(len(images))[:, None, None] * PADDED + row) * PADDED + column
+    index = (np.arange(len(images))[:, None, None] * PADDED + row) * PADDED + column
     x -= column
     y -= row
-    upper = _between(pixels.take(place), pixels[1:].take(place), x)
-    lower = _between(pixels[PADDED:].take(place), pixels[PADDED + 1 :].take(place), x)
-    return np.clip(_between(upper, lower, y), 0.0, 1.0)  # what rounding put beyond
+    upper = _between(pixels.take(index), pixels[1:].take(index), x)
+    lower = _between(pixels[PADDED:].take(index), pixels[PADDED + 1 :].take(index), x)
+    return np.clip(_between(upper, lower, y), 0.0, 1.0)  # rounding errors
 
 
 def _between(
-    first: NDArray[np.float32], second: NDArray[np.float32], share: NDArray[np.float32]
+    first: NDArray[np.float32], second: NDArray[np.float32], fraction: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Return first + share (second - first), in the place of second."""
+    """Return first + fraction (second - first), in the memory of second."""
     second -= first
-    second *= share
+    second *= fraction
     second += first
     return second

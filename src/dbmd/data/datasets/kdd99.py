@@ -89,10 +89,10 @@ def _fetch() -> Any:
 
 
 def _coded(column: Any) -> tuple[NDArray[np.str_], NDArray[np.intp]]:
-    """Return the values of a column of text in alphabetical order, and of each row the place of its value there."""
+    """Return the values of a column of text in alphabetical order, and for each row the index of its value."""
     encoded = column.combine_chunks().dictionary_encode()
     values = np.array(encoded.dictionary.to_pylist())
     order = np.argsort(values)
-    places = np.empty(len(order), np.intp)
-    places[order] = np.arange(len(order))
-    return values[order], places[encoded.indices.to_numpy()]
+    index = np.empty(len(order), np.intp)
+    index[order] = np.arange(len(order))
+    return values[order], index[encoded.indices.to_numpy()]

@@ -1,4 +1,4 @@
-"""What a loader is asked for, and what it returns."""
+"""What a loader takes, and what it returns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Labelled:
     about : str
         Where it comes from, and what was done to it.
     surrogate : bool
-        Whether it stands in for a set that cannot be had; ``about`` says for which.
+        Whether it replaces a set that is not available; ``about`` says which.
     feature_names : tuple of str, optional
         Names of the columns of X.
     source : array, shape (n_samples,), optional
@@ -45,13 +45,13 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Draw:
-    """Which samples are wanted. A loader asks for their numbers before it makes them."""
+    """Which samples to return. A loader chooses the rows before it makes the samples."""
 
     n: int | None
     seed: int
 
     def rows(self, total: int) -> NDArray[np.intp]:
-        """Return the numbers of the samples wanted, of so many."""
+        """Return the numbers of the samples to return, out of so many."""
         if self.n is None:
             return np.arange(total)
         if not 1 <= self.n <= total:

@@ -25,22 +25,22 @@ def folder(name: str) -> Path | None:
 
 
 def fetched(fetch: Callable[..., Any], name: str, files: str, /, **options: Any) -> Any:
-    """Return what a fetcher of scikit-learn returns, which downloads once and keeps.
+    """Return what a fetcher of scikit-learn returns. It downloads once and keeps the files.
 
     Parameters
     ----------
     fetch : callable
         The fetcher.
     name : str
-        The folder that was looked for in vain: for messages.
+        The folder that was not found, for messages.
     files : str
-        What it should have: for messages.
+        The files that it should have, for messages.
     **options
         For the fetcher.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it tries again; if in vain, the error says so
+            warnings.simplefilter("ignore")  # about retries; if they fail, there is an error
             return fetch(**options)
     except (OSError, ValueError, ImportError, HTTPException) as error:
         instead = f"and {fetch.__name__} of scikit-learn failed ({first_line(error)})"
@@ -48,7 +48,7 @@ def fetched(fetch: Callable[..., Any], name: str, files: str, /, **options: Any)
 
 
 def missing(name: str, files: str, instead: str, remedy: str = "") -> DataError:
-    """Return the error that a data set is nowhere: where it was looked for, what came instead, and what to do."""
+    """Return the error for a data set that was not found: where it was looked for, why, and a remedy."""
     data = os.environ.get(VARIABLE)
     looked = f"there is no folder {Path(data).expanduser() / name}" if data else f"{VARIABLE} is not set"
     return DataError(
@@ -59,7 +59,7 @@ def missing(name: str, files: str, instead: str, remedy: str = "") -> DataError:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Around the reading of a file: if it is damaged, or not there, say which it is."""
+    """Raise errors of reading a file as a DataError that names it."""
     try:
         yield
     except (OSError, EOFError, ValueError, KeyError, zlib.error, BadZipFile) as error:

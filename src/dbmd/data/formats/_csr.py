@@ -1,4 +1,4 @@
-"""CSR matrices in files: three arrays that must fit together before a product may trust them."""
+"""CSR matrices in files: checks that their three arrays fit together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dbmd.errors import DataError
 
 
 class CsrFile:
-    """What a CSR matrix in a file must be like.
+    """Checks of a CSR matrix in a file.
 
     Parameters
     ----------
@@ -24,9 +24,9 @@ class CsrFile:
     shape : tuple of int
         Number of rows and of columns, as the file has it.
     data, indices, indptr : h5py.Dataset or the like
-        The three arrays, of which only shape and type are looked at.
+        The three arrays. Only their shapes and types are used.
     memory : int
-        Bytes that a row may take.
+        Bytes that a row may take at most.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class CsrFile:
         self.most = max(memory, DEFAULT_MEMORY) // self.entry_bytes
 
     def checked_edges(self, edges: NDArray[np.int64], row: int) -> NDArray[np.int64]:
-        """Return a piece of indptr, shape (rows + 1,), that begins at a row; raise a DataError if it is not sound."""
+        """Return a piece of indptr from a row on, shape (rows + 1,); raise a DataError if it is not valid."""
         sizes = np.diff(edges)
         if edges[0] < 0 or (row == 0 and edges[0] > 0) or (sizes < 0).any() or edges[-1] > self.n_entries:
             raise DataError(
@@ -79,5 +79,5 @@ class CsrFile:
                 f"{self.location}: is not a sound CSR matrix. Its indices must be from 0 to {self.shape[1] - 1}, the "
                 f"last column. Got {indices.min()} to {indices.max()}."
             )
-        part.check_format(full_check=False)  # brings the indices to types that the products take
+        part.check_format(full_check=False)  # converts the indices to types that the products accept
         return canonical(part)

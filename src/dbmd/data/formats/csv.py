@@ -1,4 +1,4 @@
-"""Text: csv and tsv, with a header or without, compressed or not, by pyarrow's streaming reader."""
+"""csv and tsv, with or without a header, compressed or not, read by pyarrow's streaming reader."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from dbmd.errors import DataError
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 SUFFIXES = tuple(name + packed for name in (".csv", ".tsv") for packed in ("", *CODECS))
 DELIMITERS = ",;\t|"
-MISSING = set(arrow_csv.ConvertOptions().null_values)  # what stands for a missing number: nothing, NA, NaN, ...
+MISSING = set(arrow_csv.ConvertOptions().null_values)  # text for a missing number: empty, NA, NaN, ...
 BLOCK_BYTES = 1 << 20  # of text, parsed at a time; the best of 1, 4, 8 and 32 MB
 MOST_LINE = 1 << 26  # bytes of a line
-COLUMN_BYTES = 5_000  # that pyarrow takes for each column at least, however few rows there are
+COLUMN_BYTES = 5_000  # that pyarrow needs for a column at least, however few rows there are
 
 
 def open_file(
@@ -46,12 +46,13 @@ def open_file(
     location : Location
         The file.
     header : bool, optional
-        Whether the first line has the names of the columns. Without it: if none of its fields is a number, or they are
-        0, 1, 2 and so on. Where there is no header, columns are called 0, 1, ...
+        Whether the first line has the names of the columns. By default it has if none of its fields is a number, or if
+        they are 0, 1, 2 and so on. Without a header, columns are called 0, 1, ...
     delimiter : str, optional
-        What stands between fields. Without it: the one of comma, semicolon, tab and bar that the first line has most.
+        What separates fields. By default that of comma, semicolon, tab and bar which is most frequent in the first
+        line.
     memory : int
-        Bytes, which bound the number of columns.
+        Bytes, which limit the number of columns.
     """
     return Csv(location, header, delimiter, memory)
 
@@ -104,12 +105,12 @@ class Csv(Reader):
         }
 
     def where(self, row: int) -> str:
-        """Return how a person finds a row: by its line, which is looked for, as there may be empty ones and breaks."""
+        """Return the line of a row. Empty lines and line breaks in quotes are counted."""
         before, is_quoted = -1, False
-        # Of a damaged stream, less may be read than is asked for: then as if each line were a row.
+        # If a damaged stream ends before the row, count as if each line were a row.
         with suppress(OSError), io.BufferedReader(self._stream()) as lines:
             number, begins = 1, True
-            while piece := lines.readline(BLOCK_BYTES):  # a line, or as much of it as is to be in memory at a time
+            while piece := lines.readline(BLOCK_BYTES):  # a line, or a part of a very long one
                 is_row = number > self.header_lines
                 if begins and is_row and not is_quoted and piece.strip(b"\r\n"):
                     before += 1
@@ -121,7 +122,7 @@ class Csv(Reader):
         return f"line {row + 1 + self.header_lines}"
 
     def _batches(self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str]) -> Iterator[Batch]:
-        """Yield batches of the whole file; others that are no features, too, are read as text."""
+        """Yield batches of the whole file; columns in others that are not features are read as text."""
         types = {name: pa.bool_() if self.columns[name] == np.bool_ else pa.float64() for name in features}
         types = dict.fromkeys(others, pa.string()) | types
         dtype = common_type([self.columns[name] for name in features])
@@ -137,8 +138,8 @@ class Csv(Reader):
                     yield to_batch(batch, features, others, dtype)
 
     def not_a_number(self, name: str) -> str:
-        """Return what stands in a column that does not hold numbers, and where."""
-        # As it is: what is not text in UTF-8 is no number either.
+        """Return the first value of a column that is not a number, and its line."""
+        # As bytes: what is not text in UTF-8 is not a number either.
         with self._reader({name: pa.binary()}, [name]) as reader:
             for row, value in enumerate(reader.read_next_batch().column(0).to_pylist()):
                 value = value.decode(errors="backslashreplace")
@@ -148,14 +149,14 @@ class Csv(Reader):
 
     def _reader(self, types: dict[str, Any], wanted: Sequence[str] | None = None) -> Any:
         read = arrow_csv.ReadOptions(
-            # One thread: more gain nothing here, and only then errors have a line number.
+            # With one thread, errors have a line number; more are no faster here.
             use_threads=False,
             block_size=self.block_bytes,
             column_names=self.names,
             skip_rows=self.header_lines,
         )
         parse = arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
-        # Text is as it stands: a source may well be called NA.
+        # Text is not interpreted: a source may be called NA.
         convert = arrow_csv.ConvertOptions(column_types=types, include_columns=wanted, strings_can_be_null=False)
         try:
             return arrow_csv.open_csv(self._stream(), read, parse, convert)
@@ -169,7 +170,7 @@ class Csv(Reader):
         return pa.CompressedInputStream(file, codec) if codec else file
 
     def _first_line(self, delimiters: str) -> str:
-        """Return the first line; one that goes on after a break in quotes is several."""
+        """Return the first line, up to the first line break that is not in quotes."""
         start, end, size = b"", None, 1 << 16
         try:
             with self._stream() as stream:
@@ -182,7 +183,7 @@ class Csv(Reader):
                             f"{self.location}: line 1 does not end within {len(start):,} bytes. "
                             "Has it a quote that is never closed, or is this no csv file?"
                         )
-                    size = min(len(start), MOST_LINE + 1 - len(start))  # looked through anew: as much again
+                    size = min(len(start), MOST_LINE + 1 - len(start))  # doubled: the search starts again from the top
         except OSError as error:
             raise self._explained(error) from error
         try:
@@ -194,7 +195,7 @@ class Csv(Reader):
         return line
 
     def _explained(self, error: BaseException) -> DataError:
-        """Say what pyarrow found in our own words."""
+        """Return an error of pyarrow as a DataError with the line, the column and a remedy."""
         text = str(error).split("\n")[0]
         line = re.search(r"Row #(\d+)", text)
         where = f"{self.location}: {self.where(int(line[1]) - self.header_lines - 1)}" if line else str(self.location)
@@ -219,13 +220,13 @@ class Csv(Reader):
 
 
 def _most_frequent(delimiters: str, line: bytes) -> str:
-    """Return the delimiter that occurs most in a line, not counting what is in quotes."""
+    """Return the delimiter that is most frequent in a line, outside of quotes."""
     bare = b"".join(line[i:j] for i, j in _outside_quotes(line, delimiters))
     return max(delimiters, key=lambda delimiter: bare.count(delimiter.encode()))
 
 
 def _end_of_line(text: bytes, delimiters: str, *, is_all: bool) -> int | None:
-    """Return where the first line ends that is not in quotes; None if that is further down."""
+    """Return the position of the first line break that is not in quotes; None if there is none."""
     j = 0
     for i, j in _outside_quotes(text, delimiters):
         if found := re.compile(rb"[\r\n]").search(text, i, j):
@@ -234,9 +235,9 @@ def _end_of_line(text: bytes, delimiters: str, *, is_all: bool) -> int | None:
 
 
 def _outside_quotes(text: bytes, delimiters: str) -> Iterator[tuple[int, int]]:
-    """Yield the stretches of text before and between fields in quotes; after one that is never closed there is none.
+    """Yield (start, stop) of the text before, between and after fields in quotes, up to a quote that is never closed.
 
-    Only where a field begins, a quote is more than text: ``5" pipe`` is a field like any other.
+    A quote counts only at the start of a field: ``5" pipe`` is a field like any other.
     """
     in_quotes = re.compile(rb'"[^"]*+(?:""[^"]*+)*+"')
     begin = at = len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
@@ -253,7 +254,7 @@ def _outside_quotes(text: bytes, delimiters: str) -> Iterator[tuple[int, int]]:
 
 
 def _may_be_names(fields: Sequence[str]) -> bool:
-    """Say whether numbers look like names, as years do: whole, and as far from each other, be they but two years."""
+    """Return whether numbers look like names of columns: whole numbers in equal steps; if there are two, years."""
     if not all(re.fullmatch(r"[0-9]{1,9}", field) for field in fields):
         return False
     steps = {int(b) - int(a) for a, b in pairwise(fields)}

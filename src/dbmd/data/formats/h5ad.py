@@ -1,4 +1,4 @@
-"""AnnData's files: dense or CSR, read from disk piece by piece. Needs h5py alone."""
+"""Files of AnnData, dense or CSR, read piece by piece. Needs h5py only."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dbmd.data.options import DEFAULT_MEMORY
 from dbmd.errors import DataError
 
 SUFFIXES = (".h5ad",)
-MOST_ROWS = 1 << 20  # whose ends are looked at together
-# Filters of HDF5 by their numbers: those that keep the size, and those that make of a byte at most so many.
+MOST_ROWS = 1 << 20  # whose entries of indptr are read together
+# Filters of HDF5 by their numbers: those that keep the size, and those that compress by at most this ratio.
 KEEPING, PACKING, MOST_RATIO = {2, 3}, {1, 32000}, 1032  # shuffle, fletcher32; deflate, lzf
 
 
@@ -32,7 +32,7 @@ class H5ad(Reader):
     seekable_rows = None
 
     def __init__(self, location: Location, memory: int) -> None:
-        self.location, self.room = location, max(memory, DEFAULT_MEMORY)
+        self.location, self.most_bytes = location, max(memory, DEFAULT_MEMORY)
         with self._file() as file:
             self._check_closed(file)
             if "X" not in file or not all(hasattr(file.get(name), "keys") for name in ("obs", "var")):
@@ -47,8 +47,8 @@ class H5ad(Reader):
             self.sparse = kind == "csr_matrix"
             shape = np.asarray(X.attrs.get("shape") if self.sparse else getattr(X, "shape", None))
             if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape.min() < 0:
-                told = "nothing" if shape.dtype.kind == "O" else f"shape {tuple(np.atleast_1d(shape).tolist())}"
-                raise DataError(f"{location}: X must have two dimensions, rows and variables. Got {told}.")
+                got = "nothing" if shape.dtype.kind == "O" else f"shape {tuple(np.atleast_1d(shape).tolist())}"
+                raise DataError(f"{location}: X must have two dimensions, rows and variables. Got {got}.")
             n, m = shape.tolist()
             check_width(location, m, memory)
             if self.sparse:
@@ -97,16 +97,16 @@ class H5ad(Reader):
                 most = edges[i] + BATCH_BYTES // (self.dtype.itemsize + 4)
                 j = max(i + 1, int(np.searchsorted(edges, most, side="right")) - 1)
                 if j == last and i and start + j < stop:
-                    break  # rows beyond the last of these may belong to the batch
+                    break  # the batch may continue in the next piece of indptr
                 entries = slice(edges[i], edges[j])
                 yield start + i, self.csr.rows(X["data"][entries], X["indices"][entries], edges[i : j + 1])
                 i = j
             start += i
 
     def _check_closed(self, file: Any) -> None:
-        """Raise a DataError if anything in the file is in another one: whoever made it could read what we may read."""
+        """Raise a DataError if the file links to another one: its author could make us read any file of the user."""
         links: list[tuple[str, Any]] = []
-        # Which does not follow what leads outside. Nothing must be raised on the way.
+        # visititems_links does not follow external links. Its callback must not raise.
         file.visititems_links(lambda name, link: links.append((name, link)))
         found = next((name for name, link in links if _is_outside(file, name, link)), None)
         if found is not None:
@@ -116,13 +116,13 @@ class H5ad(Reader):
             )
 
     def _check_there(self, dataset: Any) -> None:
-        """Raise a DataError if a dataset has less in the file than it takes: what is missing would read as zeros."""
+        """Raise a DataError if the file has fewer bytes than a dataset needs: the rest would be read as zeros."""
         if dataset.chunks:
             self._check_room(math.prod(dataset.chunks) * dataset.dtype.itemsize, f"a chunk of {dataset.name}")
         there, made = dataset.id.get_storage_size(), dataset.id.get_create_plist()
         filters = {made.get_filter(i)[0] for i in range(made.get_nfilters())}
         if not filters <= KEEPING | PACKING:
-            return  # of others, nobody knows how much they pack
+            return  # the ratio of other filters is not known
         if dataset.nbytes > there * (MOST_RATIO if filters & PACKING else 1):
             raise DataError(
                 f"{self.location}: is cut short. {dataset.name} of shape {dataset.shape} and type {dataset.dtype} "
@@ -130,11 +130,11 @@ class H5ad(Reader):
             )
 
     def _check_room(self, size: int, what: str) -> None:
-        """Raise a DataError if something that is read at once says that it takes more memory than is allowed."""
-        if size > self.room:
+        """Raise a DataError if something that is read at once claims more memory than is allowed."""
+        if size > self.most_bytes:
             raise DataError(
-                f"{self.location}: {what} says that it takes {size:,} bytes, more than the {self.room:,} that there is "
-                "room for. Allow more with --memory."
+                f"{self.location}: {what} says that it takes {size:,} bytes, more than the {self.most_bytes:,} that "
+                "there is room for. Allow more with --memory."
             )
 
     def _whole(self, dataset: Any) -> Any:
@@ -172,7 +172,7 @@ class H5ad(Reader):
 
 
 def _is_outside(file: Any, name: str, link: Any) -> bool:
-    """Say whether what a link leads to is in another file."""
+    """Return whether a link leads to another file."""
     import h5py
 
     if isinstance(link, h5py.HardLink) and isinstance(file[name], h5py.Dataset):

@@ -1,4 +1,4 @@
-"""NumPy's own format: memory-mapped where the file is on this machine."""
+"""NumPy's own format, memory-mapped if the file is on this machine."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Npy(Reader):
         self.decodes = location.local is None
 
     def _batches(self, start: int, stop: int | None, features: Sequence[str], others: Sequence[str]) -> Iterator[Batch]:
-        """Yield views of the memory map, or pieces read from afar."""
+        """Yield views of the memory map, or pieces of a remote file."""
         import pyarrow as pa
 
         stop = self.shape[0] if stop is None else stop
@@ -65,7 +65,7 @@ class Npy(Reader):
 
     def _rows(self, start: int, stop: int) -> Any:
         if self.location.local is not None:
-            # Mapped anew for every piece: pages that were read do not stay with this process.
+            # Mapped again for every piece, so that pages that were read do not count as memory of this process.
             return self._map()[start:stop]
         size, rows = self.dtype.itemsize, stop - start
         with self.location.open() as file:
@@ -86,5 +86,5 @@ class Npy(Reader):
 
 
 def _native(column: Any) -> Any:
-    """Return a column in one piece and in this machine's order of bytes, as Arrow wants it."""
+    """Return a column as a contiguous array in the byte order of this machine, which Arrow requires."""
     return np.ascontiguousarray(column, column.dtype.newbyteorder("="))

@@ -1,4 +1,4 @@
-"""SciPy's sparse matrices, as ``scipy.sparse.save_npz`` writes them, read in step from the members of the archive."""
+"""Sparse matrices as ``scipy.sparse.save_npz`` writes them. The three arrays of the archive are read in step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dbmd.data.options import DEFAULT_MEMORY
 from dbmd.errors import DataError
 
 SUFFIXES = (".npz",)
-MOST_LABEL = 10_000  # bytes of a member that holds a word or two numbers
+MOST_LABEL = 10_000  # bytes of the members "format" and "shape"
 
 
 def open_file(location: Location, *, memory: int = DEFAULT_MEMORY, **hints: Any) -> Reader:
@@ -75,7 +75,7 @@ class Npz(Reader):
             indptr, indices, data = _members(stack, stack.enter_context(zipfile.ZipFile(file)))
             position, edge = 0, indptr.take(1).astype(np.int64)
             while position < n_rows:
-                # So many ends of rows at a time; then as many of them as their entries fit into a batch.
+                # A piece of indptr at a time; then as many of its rows as fit into a batch.
                 ends = indptr.take(min(65536, n_rows - position)).astype(np.int64)
                 edges = self.csr.checked_edges(np.concatenate([edge, ends]), position)
                 edge, position = edges[-1:], position + len(edges) - 1

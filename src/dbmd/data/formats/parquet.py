@@ -17,12 +17,12 @@ from dbmd.data.options import DEFAULT_MEMORY
 from dbmd.errors import DataError
 
 SUFFIXES = (".parquet", ".pq", ".parq")
-GROUP_BYTES = 64_000_000  # row groups up to this size are decoded in one go, twice as fast as piece by piece
-COLUMNS_BYTES = 8_000_000  # of columns that are decoded together then
+GROUP_BYTES = 64_000_000  # row groups up to this size are decoded whole, twice as fast as piece by piece
+COLUMNS_BYTES = 8_000_000  # of the columns of such a row group that are decoded together
 
 
 def open_file(location: Location, *, memory: int = DEFAULT_MEMORY, **hints: Any) -> Reader:
-    """Open a Parquet file; the folders ``name=value`` that it lies in are columns, too."""
+    """Open a Parquet file; the folders ``name=value`` of its path are columns, too."""
     return Parquet(location, memory)
 
 
@@ -41,7 +41,7 @@ class Parquet(Reader):
         self.constants = {name: _constant(value) for name, value in location.constants.items()}
         self.columns = {name: number_type(schema.field(name).type) for name in names}
         self.columns |= {name: number_type(kind) for name, (_, kind) in self.constants.items()}
-        # Where pandas puts the index of a table that has no plain one.
+        # Where pandas stores the index of a table.
         self.index = tuple(name for name in schema.names if re.fullmatch(r"__index_level_\d+__", name))
         self.n_rows = metadata.num_rows
         sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
@@ -55,18 +55,18 @@ class Parquet(Reader):
         dtype = common_type([self.columns[name] for name in features])
         groups = [i for i, first in enumerate(self.groups) if start <= first < stop]
         with self.location.open() as file:
-            # Buffered: otherwise a column of a row group, however large, is read in one piece.
+            # Buffered: otherwise a column of a row group is read in one piece, however large it is.
             parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 16)
             for group in groups:
-                # The size once decoded: runs of equal values take next to nothing in the file.
+                # The decoded size: runs of equal values take almost no space in the file.
                 size = parquet.metadata.row_group(group).num_rows * len(features) * dtype.itemsize
-                decode = self._in_one_go if size <= GROUP_BYTES else self._piecewise
+                decode = self._decode_whole if size <= GROUP_BYTES else self._decode_pieces
                 yield from decode(parquet, group, features, others, dtype)
 
-    def _in_one_go(
+    def _decode_whole(
         self, parquet: Any, group: int, features: Sequence[str], others: Sequence[str], dtype: np.dtype[Any]
     ) -> Iterator[Batch]:
-        """Decode a row group some columns at a time: decoders hold several times what they put out."""
+        """Decode a row group, some columns at a time: decoders need several times the memory of their output."""
         rows = parquet.metadata.row_group(group).num_rows
         Xt = np.empty((rows, len(features)), dtype, order="F")
         step = max(1, COLUMNS_BYTES // max(1, rows * dtype.itemsize))
@@ -79,7 +79,7 @@ class Parquet(Reader):
         table = self._with_constants(table, others, as_text=True)
         yield Batch(Xt, {name: in_one_piece(table.column(name)) for name in others})
 
-    def _piecewise(
+    def _decode_pieces(
         self, parquet: Any, group: int, features: Sequence[str], others: Sequence[str], dtype: np.dtype[Any]
     ) -> Iterator[Batch]:
         """Decode some rows of a large row group at a time."""
@@ -94,7 +94,7 @@ class Parquet(Reader):
         return [name for name in dict.fromkeys(names) if name not in self.constants]
 
     def _with_constants(self, table: Any, names: Sequence[str], *, as_text: bool = False) -> Any:
-        """Append the columns that folders stand for: as numbers, or as names of sources and the like."""
+        """Append the columns that are in names of folders: as numbers, or as text for sources and the like."""
         for name in dict.fromkeys(names):
             if name in self.constants:
                 value, kind = self.constants[name]
@@ -104,8 +104,8 @@ class Parquet(Reader):
 
 
 def _constant(value: str) -> tuple[Any, Any]:
-    """Return what a folder says, as a number if it is plainly one: 10 and 2.5, not 01, 1_0 or 1e3."""
-    if re.fullmatch(r"-?(0|[1-9]\d{0,17})", value):  # as far as there is room for
+    """Return the value in the name of a folder and its type: a number if it is 10 or 2.5, text if 01, 1_0 or 1e3."""
+    if re.fullmatch(r"-?(0|[1-9]\d{0,17})", value):  # as many digits as int64 holds
         return int(value), pa.int64()
     if re.fullmatch(r"-?\d+\.\d+", value):
         return float(value), pa.float64()
