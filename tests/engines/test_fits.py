@@ -199,7 +199,7 @@ def test_a_column_of_arrays_of_float32(frame, local):
 def test_columns_of_numbers_with_sources_and_labels(frame, local):
     with dbmd.open_data(frame, source="lab", label="kind", columns=NAMES) as data:
         assert data.shape == X.shape
-        assert data.lives_on == "spark"
+        assert data.framework == "spark"
         found = model("spark").fit(data)
     assert close_to(found, local(), 1e-8)
     assert found.feature_names_in_.tolist() == NAMES

@@ -111,7 +111,7 @@ class Samples(ABC):
         Type to compute with.
     is_sparse : bool
         Whether the chunks are CSR.
-    is_in_a_row : bool
+    is_contiguous : bool
         Whether chunks are consecutive samples in memory, which need not be gathered.
     first_row : int
         Number of the first sample in the whole data: what random choices are keyed by.
@@ -135,7 +135,7 @@ class Samples(ABC):
         """Whether the chunks are CSR."""
 
     @property
-    def is_in_a_row(self) -> bool:
+    def is_contiguous(self) -> bool:
         """Whether chunks are consecutive samples in memory, which need not be gathered."""
         return False
 
@@ -193,7 +193,7 @@ class Block(Samples):
         return bool(sparse.issparse(self.Xt))
 
     @property
-    def is_in_a_row(self) -> bool:
+    def is_contiguous(self) -> bool:
         """Whether chunks are consecutive samples in memory, which need not be gathered."""
         return isinstance(self.source_codes, int) and not self.is_sparse
 

@@ -55,13 +55,13 @@ class Dataset(ABC):
         """Where the samples are, for people."""
 
     @property
-    def lives_on(self) -> str | None:
-        """Name of the engine whose workers hold the samples; None if any engine can get them."""
+    def framework(self) -> str | None:
+        """The cluster that holds the samples, "spark" or "dask"; None if any engine can fit them."""
         return None
 
     @property
-    def is_here(self) -> bool:
-        """Whether the labels of all samples may be collected in this process."""
+    def returns_labels(self) -> bool:
+        """Whether a fit collects the labels of all samples in this process."""
         return True
 
     @property

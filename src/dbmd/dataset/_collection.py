@@ -32,8 +32,8 @@ class CollectionDataset(Dataset):
 
     Attributes
     ----------
-    framework : str
-        Name of the engine: "spark" or "dask".
+    engine : str
+        Name of the engine of the cluster: "spark" or "dask".
     placement : Placement
         The partitions on the workers; released with the dataset.
     layout : CollectionLayout
@@ -42,7 +42,7 @@ class CollectionDataset(Dataset):
         The cluster, if it was started to read files; closed with the dataset.
     """
 
-    framework: str
+    engine: str
     placement: Placement
     layout: CollectionLayout
     session: Session | None = None
@@ -54,13 +54,13 @@ class CollectionDataset(Dataset):
         return f"on {self.framework} in {n} partition{'s' * (n != 1)}"
 
     @property
-    def lives_on(self) -> str:
-        """Name of the engine whose workers hold the samples."""
-        return self.framework
+    def framework(self) -> str:
+        """The cluster that holds the samples."""
+        return self.engine
 
     @property
-    def is_here(self) -> bool:
-        """Whether the labels of all samples may be collected in this process: no."""
+    def returns_labels(self) -> bool:
+        """Whether a fit collects the labels of all samples in this process: no."""
         return False
 
     def nodes(self, n_nodes: int | None, r: int) -> list[Node]:
@@ -159,7 +159,7 @@ def open_collection(
             "encode": {},
             "fingerprint": f"{found.fingerprint:016x}",
         },
-        framework=framework,
+        engine=framework,
         placement=placement,
         layout=layout,
         session=session,

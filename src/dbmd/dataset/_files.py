@@ -71,8 +71,8 @@ class FileDataset(Dataset):
         return f"read from {'the file' if len(self.readers) == 1 else f'{len(self.readers)} files'} in every pass"
 
     @property
-    def is_here(self) -> bool:
-        """Whether the labels of all samples may be collected in this process: not if a cluster fits them."""
+    def returns_labels(self) -> bool:
+        """Whether a fit collects the labels of all samples in this process: not if a cluster fits them."""
         return self.engine == "local"
 
     def nodes(self, n_nodes: int | None, r: int) -> list[Node]:

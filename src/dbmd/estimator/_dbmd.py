@@ -281,7 +281,7 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         -------
         self : DBMD
         """
-        home = X.lives_on if isinstance(X, Dataset) else framework_of(X)
+        home = X.framework if isinstance(X, Dataset) else framework_of(X)
         if home is not None:
             raise TypeError(f"partial_fit takes batches that are here, not on {home}. Hand them over one by one.")
         is_first = not hasattr(self, "components_")
@@ -729,14 +729,32 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
                     break
         return sigma2
 
-    def _engine(self, data: Dataset) -> Engine:
-        return data.on(data.lives_on or "local", self.n_nodes, len(self.components_))
+    def _engine(self, data: Dataset) -> Any:
+        return data.on(data.framework or "local", self.n_nodes, len(self.components_))
 
 
-def _progress(state: State) -> str:
-    """Return a line about the last iteration."""
-    last = state.history[-1]
-    return f"iteration {last.iteration}: objective {last.objective:.8g}, {last.rounds} rounds, {last.seconds:.2f} s"
+def _labels(engine: Any, data: Dataset, r: int) -> NDArray[np.intp] | None:
+    """Return the cluster of each sample by the last sweep, shape (n,), if its r memberships were kept here."""
+    return engine.ask(own_labels).values if data.returns_labels and data.keeps_rows(r) else None
+
+
+def _check_can_transform(X: Any) -> None:
+    """Raise a TypeError if the memberships of data are not to be had from here."""
+    home = X.framework if isinstance(X, Dataset) else framework_of(X)
+    if home == "spark":
+        raise TypeError("For a DataFrame of Spark take dbmd.spark.DBMDModel(model).transform(frame).")
+    if home == "dask" and (isinstance(X, Dataset | list | tuple) or type(X).__name__ == "Delayed"):
+        raise TypeError("Of what is on Dask take transform(X) of the dask.array or dask.dataframe itself.")
+
+
+def _rows(model: DBMD, Xt: Any, source: Any = None) -> Any:
+    """Return the memberships of a chunk of samples, of sources that the model knows."""
+    if not Xt.shape[0]:
+        return np.empty((0, len(model.components_)), model.components_.dtype)
+    unknown = set() if source is None or model.noise != "source" else {*np.unique(source)} - {*model.sources_}
+    if unknown and model._prior.any():
+        raise ValueError(f"The model does not know the sources {unknown}: it has a noise level for {model.sources_}.")
+    return model.transform(Xt, source=source)
 
 
 def load(path: str | Path) -> DBMD:
