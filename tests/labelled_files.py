@@ -105,7 +105,7 @@ MIXTURES = {"A1": (0, 0, 9), "L19": (7, 0, 2), "B2": (3, 5, 1), "C3": (1, 1, 1)}
 
 
 def count(batch, cell, gene):
-    """Return a number that tells where it belongs."""
+    """Return a number that identifies its row and column."""
     return 1000 * batch + 10 * list(MIXTURES).index(cell) + int(gene[1])
 
 
@@ -126,7 +126,7 @@ FETCHERS = {"covtype": fetch_covtype, "kdd99": fetch_kddcup99, "mnist": fetch_op
 
 
 def write_all(folder):
-    """Write all into a folder as DBMD_DATA names one."""
+    """Write all into a folder, to be named by DBMD_DATA."""
     for name, write in FOLDERS.items():
         (folder / name).mkdir()
         write(folder / name)

@@ -1,4 +1,4 @@
-"""One table, written in every format and every variant of it that is to be read alike."""
+"""One table, written in every format and every variant of it: readers must return the same samples."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from scipy import sparse
 
 
 class Apart(MemoryFileSystem):
-    """Files in memory, as an object store has them: who opens one has it for himself.
+    """Files in memory, as in an object store: each open file has a position of its own.
 
-    In fsspec's own ``memory://`` all who have a file open share one position in it.
+    In fsspec's own ``memory://``, all open copies of a file share one position.
     """
 
     protocol = "apart"
@@ -75,7 +75,7 @@ def table(rng, n=700, m=5, *, kind="quarters"):
 
 @dataclass(frozen=True)
 class Written:
-    """Where a table is, and what its columns are called there."""
+    """The path of a table, and the names of its columns there."""
 
     path: str
     features: list[str]
@@ -91,7 +91,7 @@ class Variant:
     format: str
     write: Callable[[Table, Path, str], Written]
     sparse: bool = False
-    kind: str = "quarters"  # what numbers it can hold
+    kind: str = "quarters"  # numbers that it can hold exactly
     has_names: bool = True
 
 
@@ -284,7 +284,7 @@ VARIANTS: dict[str, Variant] = {
     "h5ad elsewhere": remote(as_h5ad()),
     "h5ad, CSR elsewhere": remote(as_h5ad(sparse.csr_matrix)),
 }
-# One of each format, where all variants would take too long.
+# One or two of each format, for tests that would take too long with all variants.
 PLAIN = {
     name: VARIANTS[name]
     for name in ("csv", "csv.gz", "row groups", "npy", "npy in Fortran order", "npz", "h5ad", "h5ad, CSR")

@@ -31,7 +31,7 @@ NAMES = ("x", "y", "z")
 
 @st.composite
 def parted(draw):
-    """Strategy: samples, sources and classes, and edges of the partitions that they are cut into."""
+    """Strategy: samples, sources and classes, and edges of the partitions."""
     n = draw(st.integers(1, 20))
     rng = draw(generators())
     named = draw(st.sampled_from([["b", "a", "c"], [30, 4, 5], ["10", "9", "8"]]))
@@ -63,13 +63,13 @@ def found_in(nodes):
 
 @pytest.mark.parametrize("make", [as_tables, as_arrays])
 @given(data=parted())
-def test_parts_of_any_cut_give_the_same_samples_sources_and_classes(make, data):
+def test_partitions_of_any_sizes_give_the_same_samples_sources_and_classes(make, data):
     Xt, sources, classes, edges = data
     nodes = make(*data)
     found = found_in(nodes)
     has_classes = make is as_tables
     layout = CollectionLayout.of(found, has_sources=True, has_classes=has_classes, dtype=None)
-    layout = pickle.loads(pickle.dumps(layout))  # it travels
+    layout = pickle.loads(pickle.dumps(layout))  # it is sent to workers
     assert layout.shape == Xt.shape
     n = 0
     for node, i, j in zip(nodes, edges, edges[1:], strict=False):
@@ -89,7 +89,7 @@ def test_parts_of_any_cut_give_the_same_samples_sources_and_classes(make, data):
 
 
 @given(parted())
-def test_what_there_is_does_not_depend_on_the_order_of_adding(data):
+def test_what_is_found_does_not_depend_on_the_order_of_adding(data):
     nodes = as_tables(*data)
     scans = [scan_partition(node)[1] for node in nodes]
     one, other = reduce(add, scans), reduce(add, scans[::-1])
@@ -103,7 +103,7 @@ def test_what_there_is_does_not_depend_on_the_order_of_adding(data):
     assert sum(one.rows.values()) == len(data[0])
 
 
-def test_the_least_type_that_holds_all_parts_is_computed_with():
+def test_the_narrowest_type_that_holds_all_partitions_is_computed_with():
     narrow, wide = array_to_node(np.zeros((2, 2), np.float32), 0), array_to_node(np.zeros((2, 2)), 1)
     ask = {"has_sources": False, "has_classes": False}
     assert CollectionLayout.of(found_in([narrow]), **ask, dtype=None).dtype == np.float32
@@ -111,7 +111,7 @@ def test_the_least_type_that_holds_all_parts_is_computed_with():
     assert CollectionLayout.of(found_in([narrow, wide]), **ask, dtype="float32").dtype == np.float32
 
 
-def test_a_part_without_rows_has_the_width_of_the_others():
+def test_a_partition_without_rows_has_the_width_of_the_others():
     empty = table_to_node(pa.table({}), 0, columns=("x",), source=None, label=None)
     full = array_to_node(np.ones((2, 5)), 1)
     layout = CollectionLayout.of(found_in([empty, full]), has_sources=False, has_classes=False, dtype=None)
@@ -160,7 +160,7 @@ def layout_of(found, **options):
     return CollectionLayout.of(found, **{"has_sources": False, "has_classes": False, "dtype": None} | options)
 
 
-def test_messages_about_all_parts():
+def test_messages_about_all_partitions():
     one, two = array_to_node(np.ones((2, 3)), 0), array_to_node(np.ones((2, 4)), 1)
     fails(lambda: layout_of(found_in([one, two])), r"Got 3 \(partition 0\) and 4 \(partition 1\)")
     fails(lambda: layout_of(found_in([array_to_node(np.ones((0, 3)), 0)])), "no rows")
@@ -169,7 +169,7 @@ def test_messages_about_all_parts():
     fails(lambda: layout_of(found_in([one]), dtype="int8"), "float32 or float64")
 
 
-def test_a_part_that_comes_out_different_is_not_taken():
+def test_a_partition_that_comes_out_different_is_refused():
     layout = layout_of(found_in([array_to_node(np.ones((2, 3)), 0)]))
     fails(lambda: layout.block(array_to_node(np.ones((3, 3)), 0).block), "had 2 rows and, computed again, has 3")
 
@@ -183,11 +183,11 @@ def remember(node, what):
     return Node(node.name, node.block, scratch=what), 0
 
 
-def test_functions_on_blocks_see_blocks_and_leave_parts():
+def test_functions_on_blocks_get_blocks_and_leave_partitions():
     node = array_to_node(np.ones((2, 3)), 0)
     layout = layout_of(found_in([node]))
     same, shape = PartitionFunction(shape_of, layout)(node)
-    assert same is node  # so an engine sees that nothing is to be kept
+    assert same is node  # so an engine knows that there is no cache to keep
     assert shape == (2, 3)
     changed, _ = PartitionFunction(remember, layout)(node, "it")
     assert changed.block is node.block
@@ -196,7 +196,7 @@ def test_functions_on_blocks_see_blocks_and_leave_parts():
     assert not does_continue(PartitionFunction(shape_of, layout))
 
 
-def test_entries_in_parts_are_what_they_are_in_one():
+def test_duplicate_entries_are_added():
     one = sparse.csr_array(np.array([[0.0, 3.0, 0.0], [1.0, 0.0, 2.0]]))
     parts = sparse.csr_array(
         (np.array([2.0, 1.0, 1.0, 2.0]), np.array([1, 1, 0, 2]), np.array([0, 2, 4])), shape=(2, 3)

@@ -47,7 +47,7 @@ def test_adding_changes_neither(a, b):
 
 
 def scanned(written, data, edges=None, *, encoded=(), dtype=FLOAT64):
-    """Return what a scan finds, cut at some rows; and the shards."""
+    """Return what a scan finds, in one piece or split at some rows."""
     reader = open_reader(*locate(written.path))
     selection = Selection(tuple(written.features), tuple(encoded), source=written.source, label=written.label)
     edges = edges or [0, None]
@@ -78,7 +78,7 @@ def test_a_scan_finds_what_a_plain_look_finds(variant, kind, tmp_path, rng):
 @pytest.mark.parametrize("variant", ["row groups", "npy", "h5ad", "h5ad, CSR"])
 @settings(max_examples=10)
 @given(inner=st.lists(st.integers(1, 7), max_size=3, unique=True))
-def test_where_it_is_cut_does_not_matter(variant, inner, tmp_path_factory):
+def test_it_does_not_matter_where_files_are_split(variant, inner, tmp_path_factory):
     data = table(np.random.default_rng(1), 8 * 97)
     written = PLAIN[variant].write(data, tmp_path_factory.mktemp("scan"), "data")
     edges = [0, *(97 * i for i in sorted(inner)), 8 * 97]

@@ -1,4 +1,4 @@
-"""Columns of Arrow that hold vectors, against the matrix that they stand for."""
+"""Columns of Arrow that hold vectors, compared with the same numbers as a matrix."""
 
 import numpy as np
 import pyarrow as pa

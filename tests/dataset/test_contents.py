@@ -45,7 +45,7 @@ def test_small_data_are_kept_and_large_data_are_read_in_every_pass(variant, tmp_
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory):
-    """The same table cut into files that may be cut in their turn, or not."""
+    """The same table in several files, of formats that can be split and of others."""
     folder = tmp_path_factory.mktemp("parts")
     table = mixed()
     kinds = {

@@ -103,12 +103,12 @@ def test_sparse_files_stay_sparse(memory, tmp_path):
 
 
 def in_halves(X):
-    """Return a CSR matrix with two entries for each that it has, in no order."""
+    """Return a CSR matrix with each entry split in two halves, in no order."""
     order = np.concatenate([np.r_[i:j, i:j][::-1] for i, j in pairwise(X.indptr)])
     return sparse.csr_matrix((X.data[order] / 2, X.indices[order], 2 * X.indptr), shape=X.shape)
 
 
-def test_entries_in_parts_are_what_they_are_in_one(tmp_path):
+def test_duplicate_entries_are_added(tmp_path):
     X = sparse.csr_matrix(mixed().X * (np.random.default_rng(0).random((400, 5)) < 0.6))
     halves = in_halves(X)
     assert (halves != X).nnz == 0
@@ -116,7 +116,7 @@ def test_entries_in_parts_are_what_they_are_in_one(tmp_path):
         sparse.save_npz(tmp_path / f"{name}.npz", matrix)
     expected = fitted(X).components_
     assert_array_equal(fitted(halves).components_, expected)
-    assert halves.nnz == 2 * X.nnz  # who handed it over has it as it was
+    assert halves.nnz == 2 * X.nnz  # the caller's matrix is unchanged
     for memory in (KEPT, STREAMED):
         one, other = (open_data(tmp_path / f"{name}.npz", memory=memory) for name in ("one", "halves"))
         assert one.about["fingerprint"] == other.about["fingerprint"]

@@ -63,7 +63,7 @@ def test_samples_that_any_engine_can_fit(opened, description, csv):
         assert data.framework is None
         assert data.returns_labels
         assert asked(data) == X.sum()
-        assert asked(data, Engine) == X.sum()  # what makes an engine will do, too
+        assert asked(data, Engine) == X.sum()  # a class instead of a name
 
 
 class Cluster:

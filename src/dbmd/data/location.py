@@ -144,7 +144,7 @@ def locate(text: str | Path) -> list[Location]:
     for entry in entries:
         folder, _, name = entry.path.rpartition("/")
         if folder in models and name in ("model.json", "arrays.npz", "report.html"):
-            continue  # a model that was saved beside its data
+            continue  # a model that was put beside the data it was made from
         inside = entry.path[len(path.rstrip("/")) + 1 :]
         # Names that begin with a dot or underscore (_SUCCESS, .crc files) mark files that are not data.
         if entry.type == fs.FileType.File and not any(part[0] in "._" for part in inside.split("/")):

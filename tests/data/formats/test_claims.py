@@ -1,4 +1,4 @@
-"""Files of some bytes that claim to hold much more: refused in a sentence, before there is room made for it."""
+"""Small files that claim to hold much more are refused before memory is allocated for it."""
 
 import gzip
 import io
@@ -24,7 +24,7 @@ CLAIMS = {}
 
 
 def claim(match):
-    """Add a file: a function that writes it and returns its name, and what is said of it."""
+    """Add a file: a function that writes it and returns its name, and the message that is due."""
 
     def add(make):
         CLAIMS[make.__name__] = make, match
@@ -161,8 +161,8 @@ def h5ad(write_X):
 
 @pytest.mark.slow
 def test_claims_are_refused_with_no_more_memory_than_an_honest_file_would_take(tmp_path):
-    """In a process of its own, whose memory is bounded, and all in one: the libraries take their time to load."""
-    # One arena: else every thread reserves some 70 MB, which count.
+    """In one process with bounded memory for all: loading the libraries takes a while."""
+    # One arena: otherwise every thread reserves some 70 MB.
     done = subprocess.run(
         [sys.executable, __file__, str(tmp_path)],
         env=os.environ | {"MALLOC_ARENA_MAX": "1"},

@@ -58,7 +58,7 @@ def everything(batches):
 
 
 def same(value, expected):
-    """Say whether a value that may have come as text is a number."""
+    """Return whether a value, perhaps as text, is equal to a number."""
     return float(value) == expected
 
 
@@ -116,7 +116,7 @@ def test_small_batches_are_bounded_and_one_below_the_other_the_table(opened, sma
     assert_array_equal(found, opened.table.X)
     assert all(map(same, others[written.source], opened.table.sources))
     for batch in batches:
-        # Fewer rows than 256 are not worth a call.
+        # A batch has at least 256 rows.
         held = batch.Xt.data.nbytes + batch.Xt.indices.nbytes if reader.sparse else batch.Xt.nbytes
         assert held <= BOUND or batch.Xt.shape[0] <= 256
     assert len(batches) > 1

@@ -1,4 +1,4 @@
-"""What is special to text."""
+"""Tests of csv alone."""
 
 import numpy as np
 import pandas as pd
@@ -134,7 +134,7 @@ def test_a_line_may_be_longer_than_a_block(tmp_path, monkeypatch):
 
 @given(data=st.data())
 def test_whatever_the_text_says_it_is_read_or_refused_in_our_words(folder, data):
-    """No error of a library gets through."""
+    """No error of a library may pass."""
     piece = st.sampled_from(
         ["1", "-2.5", "x", "", "NA", '"', '"a\nb"', ",", ";", "\n", "\r\n", "\t", "é", "inf", "1e400"]
     )
@@ -171,7 +171,7 @@ def test_the_row_numbers_and_numbered_names_that_pandas_writes_are_no_samples_or
 
 @pytest.mark.parametrize("header", ['a,"b', 'a,"b"";c', '"'])
 def test_a_quote_that_is_never_closed_is_said_in_a_time_that_grows_with_the_file(header, tmp_path):
-    """Looked for line by line from the beginning, its end would take minutes here."""
+    """A search that starts again from the top for each line would take minutes here."""
     with pytest.raises(DataError, match=r"line 1 does not end within 6,00\d,\d+ bytes\. Has it a quote that is never"):
         opened(tmp_path, f"{header}\n" + "1.5,2\n" * 1_000_000)
 
@@ -200,7 +200,7 @@ def test_numbers_that_may_be_names_are_taken_for_a_sample_but_not_in_silence(lin
     with pytest.warns(UserWarning, match=rf"line 1 \({shown}\) is taken for a sample.* with --header, if not"):
         reader = opened(tmp_path, f"{line}\n" + ",".join("1" * len(line.split(","))) + "\n")
     assert len(numbers(reader)) == 2
-    for header in (True, False):  # said once, it is no question any more
+    for header in (True, False):  # no warning if the user has said so
         assert len(numbers(opened(tmp_path, f"{line}\n{line}\n", header=header))) == 2 - header
 
 

@@ -1,4 +1,4 @@
-"""What is special to AnnData's files."""
+"""Tests of h5ad alone."""
 
 import warnings
 
@@ -55,7 +55,7 @@ def test_annotations_are_as_they_were_written(kind, form, tmp_path):
 
 
 def test_an_annotation_is_read_by_slices(tmp_path, monkeypatch):
-    """Going over the entries of a dataset of HDF5 is a thousand times as slow."""
+    """Reading a dataset of HDF5 entry by entry is a thousand times slower."""
 
     def refuse(self):
         raise AssertionError("entry by entry")

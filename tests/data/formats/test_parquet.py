@@ -1,4 +1,4 @@
-"""What is special to Parquet."""
+"""Tests of Parquet alone."""
 
 import numpy as np
 import pandas as pd
