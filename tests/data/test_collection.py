@@ -89,6 +89,18 @@ def test_partitions_of_any_sizes_give_the_same_samples_sources_and_classes(make,
 
 
 @given(parted())
+def test_a_partition_has_the_samples_with_codes_of_its_own(data):
+    Xt, sources, classes, edges = data
+    for node, i in zip(as_tables(*data), edges[:-1], strict=True):
+        partition = node.block
+        for chunk in partition.chunks():
+            rows = i + chunk.numbers
+            assert_array_equal(dense(chunk.Xt), Xt[rows])
+            assert {partition.sources.names[chunk.source_code]} == {sources[row] for row in rows}
+            assert [partition.classes.names[code] for code in chunk.classes] == [classes[row] for row in rows]
+
+
+@given(parted())
 def test_what_is_found_does_not_depend_on_the_order_of_adding(data):
     nodes = as_tables(*data)
     scans = [scan_partition(node)[1] for node in nodes]
