@@ -26,3 +26,8 @@ __all__ = [
     "is_path",
     "open_data",
 ]
+
+# Documentation and tracebacks name the package, whatever file a name is in today.
+for public in (CollectionDataset, Dataset, FileDataset, InMemory, SingleBlock, in_memory, open_data):
+    public.__module__ = __name__
+del public
