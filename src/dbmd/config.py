@@ -52,30 +52,30 @@ class Config:
     lam: float = field(default=0.0, metadata={"doc": "Weight >= 0 of the L1 norm of W: larger is sparser."})
     init: str | ArrayLike = field(
         default="k-means++",
-        metadata={"doc": "Where W starts: 'k-means++', 'k-means||', 'random', or a row for each cluster."},
+        metadata={"doc": "Start of W: 'k-means++', 'k-means||', 'random', or an array with a row for each cluster."},
     )
     n_init: int = field(default=1, metadata={"doc": "Number of starts; the fit with the lowest objective is kept."})
     max_iter: int = field(default=200, metadata={"doc": "Largest number of iterations."})
     tol: float = field(
         default=2e-3,
         metadata={
-            "doc": "Stop when W is so near to its limit, relatively; of 'map': when the objective falls so little."
+            "doc": "Stop when W is this close to its limit, relatively; 'map': when the objective decreases so little."
         },
     )
     solver_options: Mapping[str, Any] | None = field(
         default=None, metadata={"doc": "Options of the solver: tol, max_rounds, rho, gamma."}
     )
-    engine: str | MakeEngine = field(default="local", metadata={"doc": "Where the nodes live."})
-    n_nodes: int | None = field(default=None, metadata={"doc": "Into how many nodes the samples are cut."})
-    random_state: Any = field(default=None, metadata={"doc": "Seed of the start: one seed gives one result."})
+    engine: Any = field(default="local", metadata={"doc": "Where the samples are processed."})
+    n_nodes: int | None = field(default=None, metadata={"doc": "Number of nodes that the samples are divided among."})
+    random_state: Any = field(default=None, metadata={"doc": "Seed of the start: the same seed gives the same result."})
     warm_start: bool = field(default=False, metadata={"doc": "Start from the components of the last fit."})
     forget_factor: float = field(
-        default=0.7, metadata={"doc": "Of batches: what the ones before count for with each further one; 1: as ever."}
+        default=0.7, metadata={"doc": "Factor by which the weight of earlier batches decreases with each further one."}
     )
-    verbose: int = field(default=0, metadata={"doc": "Print a line for each iteration."})
+    verbose: int = field(default=0, metadata={"doc": "If not 0, log a line for each iteration."})
     effective_features: float | None = field(
         default=None,
-        metadata={"doc": "For how many features of equal, independent noise the data count; estimated by default."},
+        metadata={"doc": "Number of features with independent noise that a sample is worth; estimated by default."},
     )
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a user can put right."""
+"""Errors that a user can fix, and how they are worded."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ __all__ = ["DataError", "EngineError"]
 
 
 class DataError(ValueError):
-    """The data cannot be used as they are; the message says where, what is wrong, and what to do."""
+    """Raised if data cannot be used; the message says where they are wrong, how, and what to do."""
 
     def __str__(self) -> str:
-        return one_line(super().__str__())  # it names files and columns, whose names may be anything
+        return one_line(super().__str__())  # names of files and columns may hold any character
 
 
 class EngineError(RuntimeError):
-    """An engine cannot be started, or cannot go on; the message says why, and what to do."""
+    """Raised if an engine cannot be started or cannot continue; the message says why, and what to do."""
 
     def __str__(self) -> str:
         return one_line(super().__str__())
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error says, as a part of a sentence."""
+    """Return the first line of an error's message, as a part of a sentence."""
     return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
 
 
 @contextmanager
 def needs(what: str, package: str, extra: str) -> Iterator[None]:
-    """Around imports: if a package is not installed, say what needs it and how to get it."""
+    """Replace the ImportError of a missing package by one that says what needs it and how to install it."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""How good a clustering is."""
+"""Scores of a clustering against known classes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["Agreement", "agreement", "clustering_accuracy", "match"]
 
 @dataclass(frozen=True)
 class Agreement:
-    """How well clusters agree with classes. Each is 1 where they are the same but for their names.
+    """How well clusters agree with classes. Each score is 1 where they are the same up to their names.
 
     Attributes
     ----------
     accuracy : float
-        Part of the samples that the best one-to-one matching gets right, in [0, 1].
+        Fraction of the samples that the best one-to-one matching gets right, in [0, 1].
     ari : float
-        Adjusted Rand index: pairs of samples that both put together, 0 for what chance gives.
+        Adjusted Rand index: agreement on pairs of samples, 0 on average for random clusters.
     nmi : float
-        Mutual information over the mean of the two entropies, in [0, 1].
+        Mutual information divided by the mean of the two entropies, in [0, 1].
     """
 
     accuracy: float
@@ -32,14 +32,14 @@ class Agreement:
 
 
 def clustering_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Return the part of the samples that the best one-to-one matching of clusters to classes gets right.
+    """Return the fraction of the samples that the best one-to-one matching of clusters to classes gets right.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Classes.
     y_pred : array-like of shape (n,)
-        Clusters. Their number may differ from that of the classes; what is left over counts as wrong.
+        Clusters. Their number may differ from that of the classes; samples of unmatched ones count as wrong.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def match(contingency: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     Returns
     -------
     classes, clusters : array of int of shape (min(n_classes, n_clusters),)
-        Their numbers, pair by pair, in the order of the classes.
+        The indices of each matched pair, in the order of the classes.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def _adjusted_rand(counts: NDArray[Any]) -> float:
     every = pairs(counts.sum(keepdims=True))
     expected = by_class * by_cluster / every if every else 0.0
     largest = (by_class + by_cluster) / 2
-    # Both put all samples together, or each sample alone: the same partition.
+    # Both have all samples in one group, or each sample alone: the same partition.
     return (together - expected) / (largest - expected) if largest != expected else 1.0
 
 
@@ -137,7 +137,7 @@ def _normalised_information(counts: NDArray[Any]) -> float:
     classes, clusters = _entropy(p.sum(axis=1)), _entropy(p.sum(axis=0))
     if not classes + clusters:
         return 1.0
-    # Rounding may leave a trace below zero or above one.
+    # Rounding may give a value slightly below zero or above one.
     return float(np.clip(2 * (classes + clusters - _entropy(p)) / (classes + clusters), 0.0, 1.0))
 
 

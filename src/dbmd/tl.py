@@ -1,4 +1,4 @@
-"""The face for single-cell people: a function on AnnData, as scanpy's tools are."""
+"""The interface for single-cell data: a function on AnnData, like the tools of scanpy."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ def dbmd(
     copy: bool = False,
     **params: Any,
 ) -> Any:
-    """Decompose cells into programs; batches are sources, each with a noise level of its own.
+    """Decompose cells into gene programs; batches are sources, each with a noise level of its own.
 
     Parameters
     ----------
     adata : AnnData of shape (n_obs, n_vars)
         In memory, dense or sparse, or backed by a file, which is then read piece by piece.
     n_components : int, default=8
-        Number of programs.
+        Number of gene programs.
     batch_key : str, optional
         Column of ``obs`` that names the batch of each cell.
     layer : str, optional
-        Layer to take instead of ``X``.
+        Layer to use instead of ``X``.
     key_added : str, default="dbmd"
-        Under what name results are put.
+        Name under which results are stored.
     copy : bool, default=False
-        Return a copy with the results instead of putting them into ``adata``.
+        Return a copy with the results instead of adding them to ``adata``.
     **params
         Parameters of :class:`dbmd.DBMD`: ``alpha``, ``lam``, ``random_state``, ...
 
     Returns
     -------
     AnnData or None
-        The copy, if one was asked for. Results:
+        The copy, with ``copy=True``. Results:
 
         - ``obsm["X_" + key_added]``: memberships, shape (n_obs, n_components), rows on the simplex.
-        - ``varm[key_added]``: the programs, shape (n_vars, n_components).
+        - ``varm[key_added]``: the gene programs, shape (n_vars, n_components).
         - ``obs[key_added]``: the largest membership, categorical.
         - ``uns[key_added]``: parameters, noise variance of each batch, objective, explained variance.
     """
@@ -92,7 +92,12 @@ def dbmd(
     names = [str(k) for k in range(len(model.components_))]
     adata.obs[key_added] = pd.Categorical.from_codes(Ht.argmax(axis=1), names)
     adata.uns[key_added] = {
-        "params": {"n_components": n_components, "batch_key": batch_key or "", "layer": layer or "", **_told(params)},
+        "params": {
+            "n_components": n_components,
+            "batch_key": batch_key or "",
+            "layer": layer or "",
+            **_storable(params),
+        },
         "batches": model.sources_.astype(str),
         "noise_variance": model.noise_variance_,
         "objective": model.objective_,
@@ -158,6 +163,6 @@ def _backed(X: Any, batches: NDArray[Any] | None) -> SingleBlock:
     )
 
 
-def _told(params: dict[str, Any]) -> dict[str, Any]:
-    """Return what can be written to a file."""
+def _storable(params: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters that can be written to an h5ad file."""
     return {name: value for name, value in params.items() if isinstance(value, bool | int | float | str | np.ndarray)}

@@ -28,15 +28,15 @@ models = st.builds(
 
 
 @given(models)
-def test_it_is_json_and_shares_add_up(model):
+def test_it_is_json_and_fractions_add_up(model):
     d = describe(model)
     assert json.loads(json.dumps(d, allow_nan=False)) == d
-    assert sum(cluster["share"] for cluster in d["clusters"]) == pytest.approx(1, abs=1e-3)
+    assert sum(cluster["fraction"] for cluster in d["clusters"]) == pytest.approx(1, abs=1e-3)
     assert sum(cluster["count"] for cluster in d["clusters"]) == d["n_samples"] == sum(s["n"] for s in d["sources"])
     assert sum(d["memberships"]["histogram"]) == d["n_samples"]
     assert sum(d["memberships"]["crispness"].values()) == pytest.approx(1, abs=1e-4)
-    for source, shares in zip(d["sources"], d["mix"]["shares"], strict=True):
-        assert sum(shares) == pytest.approx(1 if source["n"] else 0, abs=1e-3)
+    for source, fractions in zip(d["sources"], d["mix"]["fractions"], strict=True):
+        assert sum(fractions) == pytest.approx(1 if source["n"] else 0, abs=1e-3)
         assert (source["crispness"] is None) == (source["n"] == 0)
     assert all(0 <= distance <= 1 for distance in d["mix"]["distance"])
 

@@ -29,7 +29,7 @@ def test_the_noisiest_source_is_named_with_its_factor_and_weight():
     d = describe(model)
     said = " ".join(words.noise(d))
     assert "The noisiest source is lab B: its noise is 4 times that of lab A" in said
-    assert "a sample of lab B counts 0.062 of one of lab A" in said
+    assert "Relative to a sample of lab A, a sample of lab B has the weight 0.062" in said
 
 
 def test_sources_that_are_alike_are_said_to_be():

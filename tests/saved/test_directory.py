@@ -132,10 +132,9 @@ def test_labels_of_sources_of_every_type_come_back_and_are_known(name, tmp_path)
     np.testing.assert_array_equal(loaded.transform(X, source=source), model.transform(X, source=source))
 
 
-def test_switches_come_back_as_python_takes_them(tmp_path, capsys):
+def test_switches_come_back_as_python_takes_them(tmp_path):
     model = DBMD(2, random_state=True, verbose=True, warm_start=1).fit(samples())
     assert there_and_back(model, tmp_path / "model").get_params() == model.get_params()
-    assert "iteration 1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("seed", [None, 5, np.int64(5), np.random.RandomState(5)], ids=lambda seed: type(seed).__name__)

@@ -1,4 +1,4 @@
-"""What the entries of a record that was read from a file must be: anyone may have edited it."""
+"""Checks of records and arrays that were read from a file, which anyone may have edited."""
 
 from __future__ import annotations
 
@@ -13,34 +13,36 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Kind:
-    """What an entry must be.
+    """A requirement on an entry of a record.
 
     Attributes
     ----------
-    said : str
-        In words.
+    description : str
+        For messages.
     holds : callable
-        Says whether a value is it.
+        Returns whether a value meets it.
     """
 
-    said: str
+    description: str
     holds: Callable[[Any], bool]
 
     @property
     def or_none(self) -> Kind:
-        """The same, or nothing."""
-        return Kind(f"{self.said} or null", lambda value: value is None or self.holds(value))
+        """The same, or None."""
+        return Kind(f"{self.description} or null", lambda value: value is None or self.holds(value))
 
     @property
     def list(self) -> Kind:
-        """A list of them."""
-        return Kind(f"a list, each {self.said}", lambda value: isinstance(value, list) and all(map(self.holds, value)))
+        """A list of such values."""
+        return Kind(
+            f"a list, each {self.description}", lambda value: isinstance(value, list) and all(map(self.holds, value))
+        )
 
     @property
     def map(self) -> Kind:
-        """Names with one each."""
+        """A dict of such values."""
         return Kind(
-            f"an object, each entry {self.said}",
+            f"an object, each entry {self.description}",
             lambda value: isinstance(value, dict) and all(map(self.holds, value.values())),
         )
 
@@ -67,16 +69,16 @@ NAME = Kind("a name or a number", lambda value: isinstance(value, str | bool) or
 def check_fields(
     record: Mapping[str, Any], kinds: Mapping[str, Kind], where: str = "", optional: Collection[str] = ()
 ) -> None:
-    """Raise a ValueError that names the first entry of a record that is missing or not what it must be.
+    """Raise a ValueError that names the first entry of a record that is missing or wrong.
 
     Parameters
     ----------
     record : dict
         The record.
     kinds : dict of str to Kind
-        What its entries must be. Others may be there.
+        The requirement on each entry. There may be other entries.
     where : str
-        What comes before the name of an entry, for the message.
+        Prefix of the names in the message.
     optional : collection of str
         Entries that may be missing.
     """
@@ -85,31 +87,31 @@ def check_fields(
             if name not in optional:
                 raise ValueError(f"{where}{name} is missing")
         elif not kind.holds(record[name]):
-            raise ValueError(f"{where}{name} must be {kind.said} and is {reprlib.repr(record[name])}")
+            raise ValueError(f"{where}{name} must be {kind.description} and is {reprlib.repr(record[name])}")
 
 
 def check_known(record: Mapping[str, Any], names: Collection[str], where: str) -> None:
-    """Raise a ValueError that names the first entry of a record that should not be there."""
+    """Raise a ValueError that names the first entry of a record that is not among some names."""
     for name in record:
         if name not in names:
             raise ValueError(f"{where} has an entry {reprlib.repr(name)}, which is not known")
 
 
 def check_array(name: str, array: Any, shape: tuple[int, ...], kinds: str = "f", *, least: float = -np.inf) -> None:
-    """Raise a ValueError that names an array if it is not of a shape and type, or holds what it must not.
+    """Raise a ValueError if an array has another shape or type, or values that are not allowed.
 
     Parameters
     ----------
     name : str
-        What it is called.
+        Its name, for the message.
     array : array
         The array.
     shape : tuple of int
-        The shape that it must have.
+        The required shape.
     kinds : str
-        The kinds of types that it may have, as NumPy abbreviates them.
+        The allowed kinds of types, as in ``dtype.kind``.
     least : float
-        All entries must be at least so large, and finite.
+        The smallest value that is allowed. All must be finite.
     """
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape} and has {array.shape}")

@@ -1,4 +1,4 @@
-"""Arrays in NumPy's format, from files that may claim anything: no room is made for what is not there."""
+"""Careful reading of NumPy's formats: no memory is allocated for data that a file only claims to have."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_HEADER = 10_000  # bytes, as NumPy has it; but it looks only after it has read them
+MOST_HEADER = 10_000  # bytes, the limit of NumPy, which checks it only after reading
 
 
 def read_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -35,7 +35,7 @@ def read_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 def read_member(archive: zipfile.ZipFile, name: str, most: int) -> NDArray[Any]:
     """Return an array of an npz archive; raise a ValueError if it takes more bytes than ``most``. No pickle is read."""
-    size = archive.getinfo(name).file_size  # of which no more is inflated, even if there is more
+    size = archive.getinfo(name).file_size  # no more than this is decompressed
     if size > most:
         raise ValueError(f"{name} takes {size} bytes, more than {most}")
     with archive.open(name) as stream:

@@ -1,4 +1,4 @@
-"""Texts that come from elsewhere, such as names of files and columns, made safe to show."""
+"""Making texts of unknown origin, such as names of files and columns, safe to print."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 def printable(text: Any) -> str:
-    r"""Return a text on one line without control characters: a terminal would obey them, a reader be misled.
+    r"""Return a text on one line without control characters, which could change a terminal or mislead a reader.
 
-    They are written as Python writes them. So are line breaks, marks that turn the direction of writing, and bytes of
-    file names that stand for no character.
+    They are escaped as in Python's ``repr``; so are line breaks, marks that change the direction of writing, and bytes
+    of file names that are no characters.
 
     Examples
     --------
@@ -23,13 +23,13 @@ def printable(text: Any) -> str:
 
 
 def one_line(text: Any, limit: int = 1000) -> str:
-    """Return a printable text of at most ``limit`` characters, cut in the middle: names may be of any length."""
+    """Return a printable text on one line, shortened in the middle to at most ``limit`` characters."""
     line = printable(text)
     return line if len(line) <= limit else f"{line[: limit // 2]}…{line[len(line) + 1 - limit // 2 :]}"
 
 
 def quoted(argument: str) -> str:
-    r"""Return an argument as a shell reads it, without control characters.
+    r"""Return an argument quoted for a shell, without control characters.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Holding the threads of BLAS and OpenMP: the nodes are the parallelism, and two levels of it would fight."""
+"""Limits on the threads of BLAS and OpenMP: nodes run in parallel already, and two levels would compete."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from threadpoolctl import ThreadpoolController
 
 
 def one_blas_thread() -> Any:
-    """Hold BLAS to one thread, as a context."""
+    """Return a context in which BLAS uses one thread."""
     return _controller(len(sys.modules)).limit(limits=1, user_api="blas")
 
 
 def one_thread() -> Any:
-    """Hold BLAS and, for whoever asks, OpenMP to one thread, as a context: several add in an order of their own."""
+    """Return a context in which BLAS and OpenMP use one thread: with several, sums depend on their order."""
     return _controller(len(sys.modules)).limit(limits=1)
 
 
 @lru_cache(maxsize=1)
 def _controller(n_modules: int) -> ThreadpoolController:
-    # Looking for the loaded libraries takes milliseconds; a round of a solver may take microseconds. So it is done
-    # again only when modules were imported: SciPy brings a BLAS of its own, often after the first question.
+    # Finding the loaded libraries takes milliseconds, a round of a solver perhaps microseconds. So the search is
+    # repeated only after further imports: SciPy has a BLAS of its own, which is often loaded later.
     return ThreadpoolController()

@@ -1,4 +1,4 @@
-"""What goes wrong, said in one sentence; tracebacks only for those who ask for them."""
+"""Errors as one sentence; tracebacks only with ``--debug``."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from dbmd.cli._output import print_message, printable_lines
 from dbmd.data.address import Secrets
 from dbmd.errors import EngineError
 
-# What a user can put right: wrong values, unreadable files, no space, no memory, a missing package, no cluster.
+# Errors that a user can fix: wrong values, unreadable files, no space, no memory, a missing package, no cluster.
 EXPECTED = (ValueError, TypeError, OSError, MemoryError, ImportError, EngineError)
-# What Python and pyarrow say when the system refuses a thread: exceptions of no kind of their own.
+# The messages of Python and pyarrow when the system refuses a thread: their exceptions have no class of their own.
 NO_THREAD = re.compile("can't start new thread|Failed to launch worker thread")
 
 
 class Failure(click.ClickException):
-    """An error that a user can do something about: exit code 2."""
+    """An error that a user can fix: exit code 2."""
 
     exit_code = 2
 
     def show(self, file: Any = None) -> None:
-        """Print the sentence; where that cannot be done, the exit code still tells."""
+        """Print the sentence; where it cannot be written, the exit code is all there is."""
         with suppress(OSError):
             super().show(file)
 
 
 class Stopped(BaseException):
-    """The process was asked to end by a signal, whose number is the argument."""
+    """Raised when a signal, whose number is the argument, asks the process to end."""
 
 
 # Ctrl-C, a request to end, a terminal that was closed. Windows has no SIGHUP.
@@ -46,9 +46,9 @@ STOPS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") 
 
 @contextmanager
 def on_stops(handler: Callable[[int, Any], None]) -> Iterator[None]:
-    """Handle the signals that ask the process to end; those that are ignored from the start (nohup) stay ignored."""
+    """Handle the signals that ask the process to end; those that were ignored before (nohup) stay ignored."""
     before = {}
-    if threading.current_thread() is threading.main_thread():  # no other thread may
+    if threading.current_thread() is threading.main_thread():  # Python allows no other thread to do this
         handled = [number for number in STOPS if signal.getsignal(number) is not signal.SIG_IGN]
         before = {number: signal.signal(number, handler) for number in handled}
     try:
@@ -59,7 +59,7 @@ def on_stops(handler: Callable[[int, Any], None]) -> Iterator[None]:
 
 
 class FriendlyGroup(click.Group):
-    """A group of commands whose errors are sentences, and which all take ``--debug``."""
+    """A group of commands that report errors as sentences, and that all take ``--debug``."""
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         """Add a command, with ``--debug``."""
@@ -67,7 +67,7 @@ class FriendlyGroup(click.Group):
         super().add_command(cmd, name)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; say in a sentence what went wrong."""
+        """Run a command, and report an error as a sentence."""
         secrets = Secrets.of(ctx.meta.get(ARGUMENTS, ()))
         try:
             with on_stops(_stop):  # an exception, so that temporary files are removed
@@ -82,20 +82,20 @@ class FriendlyGroup(click.Group):
             raise
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
-                raise  # who reads the output has seen enough: click ends quietly
+                raise  # the reader of the output has closed it: click ends quietly
             if ctx.find_root().meta.get("dbmd.debug"):
                 print_message(secrets.removed(traceback.format_exc()).rstrip())
                 raise click.exceptions.Exit(1) from error
-            said = one_line(secrets.removed(sentence(error)))
+            message = one_line(secrets.removed(sentence(error)))
             if isinstance(error, EXPECTED) or NO_THREAD.search(str(error)):
-                raise Failure(said) from error
+                raise Failure(message) from error
             raise click.ClickException(
-                f"dbmd itself failed ({type(error).__name__}: {said}). Run it again with --debug and report what it "
+                f"dbmd itself failed ({type(error).__name__}: {message}). Run it again with --debug and report what it "
                 "prints."
             ) from error
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Note the arguments: messages of others may repeat the addresses among them."""
+        """Keep the arguments: messages of libraries may repeat the addresses among them, with their passwords."""
         ctx.meta[ARGUMENTS] = list(args)
         return super().parse_args(ctx, args)
 
@@ -114,7 +114,7 @@ def _note_debug(ctx: click.Context, parameter: click.Parameter, value: bool) -> 
 
 
 def sentence(error: BaseException) -> str:
-    """Return what went wrong in the words of the command line."""
+    """Return the message of an error, with the names of options instead of parameters."""
     if isinstance(error, MemoryError):
         return f"Not enough memory. {error} Lower --memory, or fit fewer columns."
     if isinstance(error, ModuleNotFoundError):
@@ -128,5 +128,5 @@ def sentence(error: BaseException) -> str:
             "The system refuses to start another thread: there are as many as it allows. Raise the limit (ulimit -u), "
             "or use fewer (DBMD_NUM_THREADS=1)."
         )
-    # Wrong values of parameters; what else is said has names of files and columns, which stay as they are.
+    # Only messages on parameters: others hold names of files and columns, which must not be translated.
     return in_options(message) if message.startswith(("The '", 'The "solver_options')) else message

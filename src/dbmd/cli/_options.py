@@ -1,4 +1,4 @@
-"""Options that several commands share, and their types."""
+"""Options of several commands, and types of options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "ki
 
 
 def option_name(parameter: str) -> str:
-    """Return what a parameter of DBMD is called on the command line."""
+    """Return the option for a parameter of DBMD."""
     special = {
         "n_components": "-k",
         "random_state": "--seed",
@@ -29,7 +29,7 @@ def option_name(parameter: str) -> str:
 
 
 def in_options(message: str) -> str:
-    """Return a message about parameters of DBMD in the words of the command line."""
+    """Return a message about parameters of DBMD with the names of the options."""
     parameter = r"The '(\w+)' (?:parameter of DBMD|array)"
     of_the_solver = r"""The "solver_options\['(\w+)'\]" parameter of DBMD"""
     two_of_the_solver = r"\b(\w+) or (\w+) in solver_options\b"
@@ -42,7 +42,7 @@ def in_options(message: str) -> str:
             return f"--solver-option {found[3]}=... or --solver-option {found[4]}=..."
         return option_name(found[1] or found[5])
 
-    # In one pass: what was translated must not be translated again.
+    # In one pass: a translation must not be translated again.
     return re.sub(f"{parameter}|{of_the_solver}|{two_of_the_solver}|{name}", translated, message)
 
 
@@ -53,7 +53,7 @@ class LocalPath(click.Path):
         super().__init__(path_type=Path, **options)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path; what would be a folder called s3: is refused."""
+        """Return the path; refuse an address, which would be taken for a folder called s3:, for example."""
         if is_address(value):
             self.fail(f"{shown(value)} is an address. Only data are read from one: name a path here.", param, ctx)
         return super().convert(value, param, ctx)
@@ -75,7 +75,7 @@ class Size(click.ParamType):  # type: ignore[type-arg]
 
 
 class Seconds(click.FloatRange):
-    """A number of seconds, zero or more; inf: never."""
+    """A number of seconds, zero or more; inf for never."""
 
     name = "seconds"
 
@@ -85,13 +85,13 @@ class Seconds(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number."""
         seconds: float = super().convert(value, param, ctx)
-        if math.isnan(seconds):  # which is neither above nor below anything
+        if math.isnan(seconds):  # passes any comparison with a bound
             self.fail(f"{value!r} is not a number of seconds.", param, ctx)
         return seconds
 
 
 class Names(click.ParamType):  # type: ignore[type-arg]
-    """Names with commas between them."""
+    """Names separated by commas."""
 
     name = "names"
 
@@ -135,7 +135,7 @@ class NumberOrName(click.ParamType):  # type: ignore[type-arg]
 
 
 def reading_options(command: F) -> F:
-    """Add the options that say how files are read."""
+    """Add the options on how files are read."""
     for option in reversed(
         (
             click.option("--dtype", type=click.Choice(["float32", "float64"]), help="Type of numbers to compute with."),
@@ -155,7 +155,7 @@ def reading_options(command: F) -> F:
 
 
 def printing_options(command: F) -> F:
-    """Add the options that say what is printed."""
+    """Add the options on what is printed."""
     for option in reversed(
         (
             click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors (and --json)."),

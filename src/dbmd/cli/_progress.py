@@ -77,7 +77,7 @@ class Progress:
             self.bar.set_postfix_str(text)
 
     def begin(self, rows_of_a_pass: int, tol: float | None = None) -> None:
-        """Show that the data are known, and the fit begins."""
+        """Show that the data are read, and the fit begins."""
         self.rows, self.rows_of_a_pass = 0, rows_of_a_pass
         self.tol = self.tol if tol is None else tol
         if self.bar is not None:
@@ -141,7 +141,7 @@ class Progress:
 
 
 def iterations_left(changes: list[float], tol: float, most: int) -> int | None:
-    """Guess how many iterations are left, from how fast the change of an iteration falls to tol."""
+    """Estimate the number of iterations left, from how fast the change of an iteration decreases to tol."""
     recent = [change for change in changes[-6:] if change > 0.0]
     if len(recent) < 3:
         return None
@@ -156,7 +156,7 @@ def iterations_left(changes: list[float], tol: float, most: int) -> int | None:
 
 
 def duration(seconds: float) -> str:
-    """Return a time for people: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
+    """Return a time in suitable units: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 120:

@@ -1,4 +1,4 @@
-"""What a fit found: as data, and in words."""
+"""The summary of a fit: as data for JSON, and in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dbmd.report.words import percent, plural
 
 
 def summary(model: Any) -> dict[str, Any]:
-    """Return what a fitted model found, ready for JSON."""
+    """Return the summary of a fitted model, ready for JSON."""
     info = model.fit_info_
     counts = model.profile_.counts.sum(axis=0)
     found = {
@@ -41,7 +41,7 @@ def summary(model: Any) -> dict[str, Any]:
 
 
 def in_words(found: dict[str, Any]) -> str:
-    """Return a summary for people."""
+    """Return a summary as text."""
     ended = "converged" if found["converged"] else "did not converge"
     lines = [
         f"{ended.capitalize()} in {plural(found['n_iter'], 'iteration')}, {duration(found['seconds'])}. "

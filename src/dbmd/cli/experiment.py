@@ -1,4 +1,4 @@
-"""``dbmd experiment``: the paper's figures and tables, each from one command."""
+"""``dbmd experiment``: the figures and tables of the paper."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Tasks:
             self.bar.close()
 
     def __call__(self, task: dict[str, Any], done: int, total: int) -> None:
-        """Show a task that begins, after some that are done."""
+        """Show the task that begins, and how many are done."""
         if self.done_before is None:
             self.done_before = done
             if 0 < done < total and not self.quiet:
@@ -143,7 +143,7 @@ class Tasks:
             print_message(f"{self.name}: {done} of {total} tasks{self._left(done, total)}, now {what}")
 
     def _left(self, done: int, total: int) -> str:
-        """Guess the time left from the tasks so far; they differ, so it is a guess."""
+        """Return a rough estimate of the time left, from the tasks so far."""
         here = done - (self.done_before or 0)
         if not here:
             return ""

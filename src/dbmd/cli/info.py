@@ -1,4 +1,4 @@
-"""``dbmd info``: what is installed and what was found."""
+"""``dbmd info``: versions, plug-ins and packages."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _found() -> dict[str, Any]:
 
 
 def _java() -> str:
-    """Return the Java that Spark would be started with, or what is missing."""
+    """Return the Java that Spark would be started with, or a message on what is missing."""
     from dbmd.engines._java import find_java
 
     try:

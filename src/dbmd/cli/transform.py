@@ -74,9 +74,9 @@ def transform(
     clock = time.perf_counter()
     fitted = load(model)
     arrays = FittedArrays.of(fitted)
-    taken = {"cluster", *fitted.get_feature_names_out()}.intersection(keep)
-    if taken:
-        raise click.BadParameter(f"the output has a column {min(taken)!r} of its own.", param_hint="--keep")
+    reserved = {"cluster", *fitted.get_feature_names_out()}.intersection(keep)
+    if reserved:
+        raise click.BadParameter(f"the output has a column {min(reserved)!r} of its own.", param_hint="--keep")
     about = fitted.fit_info_.get("data") or {}
     read |= {name: about.get(name) for name in ("header", "delimiter") if read[name] is None}
     chosen = _as_in_the_fit(
@@ -109,9 +109,9 @@ def transform(
 
 
 def _as_in_the_fit(fitted: Any, paths: tuple[str, ...], *, needs_source: bool, **hints: Any) -> dict[str, Any]:
-    """Return what the columns mean, as the model knows it."""
-    from dbmd.data.files import open_readers
-    from dbmd.data.options import EACH_FILE
+    """Return how to choose columns, features and sources, as in the fit."""
+    from dbmd.data.files import open_all
+    from dbmd.data.recipe import EACH_FILE
 
     about = fitted.fit_info_.get("data") or {}
     there = open_readers(paths, **hints)[0]
@@ -129,7 +129,7 @@ def _as_in_the_fit(fitted: Any, paths: tuple[str, ...], *, needs_source: bool, *
 
 
 def _shown(pieces: Iterable[Any], n: int, quiet: bool) -> Iterable[Any]:
-    """Show progress while pieces pass by."""
+    """Yield the pieces, and show the progress."""
     from tqdm import tqdm
 
     with tqdm(total=n, unit=" rows", unit_scale=True, disable=True if quiet else None, leave=False) as bar:
@@ -139,7 +139,7 @@ def _shown(pieces: Iterable[Any], n: int, quiet: bool) -> Iterable[Any]:
 
 
 def _write(path: Path, pieces: Iterable[Any], fitted: Any, n: int) -> None:
-    """Write pieces under a temporary name, and rename it when all are there."""
+    """Write pieces to a file with a temporary name, and rename it when it is complete."""
     remove_leftovers(path)
     temporary = temporary_name(path)
     try:

@@ -1,4 +1,4 @@
-"""scikit-learn's callbacks (1.9 and later), or nothing in their place."""
+"""scikit-learn's callbacks (1.9 and later), or stand-ins that do nothing."""
 
 from __future__ import annotations
 
@@ -23,33 +23,36 @@ with suppress(ImportError):
 
 
 class Task:
-    """A fit as a task with one subtask for each iteration, told to the callbacks of an estimator.
+    """A fit as a task with one subtask for each iteration, for the callbacks of an estimator.
 
     Parameters
     ----------
     estimator : estimator
         Whose callbacks to call.
     data : dict
-        X, y and metadata of the fit, as the callbacks want them.
+        X, y and metadata of the fit, by the names that callbacks expect.
     max_subtasks : int
         The largest number of iterations.
     """
 
     def __init__(self, estimator: Any, data: dict[str, Any], max_subtasks: int) -> None:
-        self.told, self.context = {"estimator": estimator, **data}, None
+        self.arguments, self.context = {"estimator": estimator, **data}, None
         if hasattr(estimator, "_init_callback_context"):
             self.context = estimator._init_callback_context(max_subtasks=max_subtasks)
-            self.context.call_on_fit_task_begin(**self.told)
+            self.context.call_on_fit_task_begin(**self.arguments)
 
     def iteration(self, fitted: Callable[[], dict[str, Any]]) -> bool:
-        """Tell of an iteration; ``fitted`` gives the attributes of the model so far. Return whether to stop."""
+        """Call the callbacks after an iteration, and return whether one of them asks to stop.
+
+        ``fitted`` returns the attributes of the model so far.
+        """
         if self.context is None:
             return False
         subtask = self.context.subcontext(task_name="iteration")
-        subtask.call_on_fit_task_begin(**self.told)
-        return bool(subtask.call_on_fit_task_end(**self.told, reconstruction_attributes=fitted))
+        subtask.call_on_fit_task_begin(**self.arguments)
+        return bool(subtask.call_on_fit_task_end(**self.arguments, reconstruction_attributes=fitted))
 
     def end(self, fitted: Callable[[], dict[str, Any]]) -> None:
-        """Tell that the fit is over."""
+        """Call the callbacks after the fit."""
         if self.context is not None:
-            self.context.call_on_fit_task_end(**self.told, reconstruction_attributes=fitted)
+            self.context.call_on_fit_task_end(**self.arguments, reconstruction_attributes=fitted)

@@ -1,4 +1,4 @@
-"""What is asked of arrays that are handed over: finite numbers, the features of the model, a source for each sample."""
+"""Checks of the arrays that are passed to the estimator: finite numbers, known features, a source for each sample."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dbmd.data.recipe import as_array
 
 
 def number_sources(source: ArrayLike | None, n: int) -> tuple[NDArray[Any], NDArray[np.intp] | int]:
-    """Return the sorted labels of the sources, and the number of each sample's own (one int if there is but one)."""
+    """Return the source names, sorted, and the source codes of the samples (one int if there is only one source)."""
     if source is None:
         return np.array([0]), 0
     values = as_array(source) if isinstance(source, list | tuple) else np.asarray(source)
     if isinstance(source, list | tuple) and len({type(label) for label in source}) > 1:
-        values = np.array(source, dtype=object)  # else NumPy would make text of everything
+        values = np.array(source, dtype=object)  # else NumPy would convert all of them to text
     if values.shape != (n,):
         raise ValueError(
             f"source must have one label for each of the {n} samples, shape ({n},). Got shape {values.shape}."
@@ -42,9 +42,21 @@ def number_sources(source: ArrayLike | None, n: int) -> tuple[NDArray[Any], NDAr
 
 
 def number_among(known: NDArray[Any], found: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the labels of known sources with those that are new behind them, and the number of each that was found.
+    """Return the known source names followed by the new ones, and the code of each source that was found.
 
-    Without labels, ``found`` is None, and there must be but one source.
+    Parameters
+    ----------
+    known : array of shape (n_known,)
+        The sources of the model.
+    found : array of shape (n_found,), optional
+        The sources of a dataset; None if it has no names, for a model of one source.
+
+    Returns
+    -------
+    source_names : array of shape (n_sources,)
+        The known sources, then the new ones.
+    source_codes : array of int of shape (n_found,)
+        The position of each source that was found among them.
     """
     if found is None:
         if len(known) > 1:
@@ -55,8 +67,8 @@ def number_among(known: NDArray[Any], found: NDArray[Any] | None) -> tuple[NDArr
         raise TypeError(
             f"source must have labels of the kind that the model knows, such as {known[0]!r}. Got {found[0]!r}."
         )
-    both = np.concatenate([known, found])  # of the type that has room for all
-    if both.tolist() != [*known.tolist(), *found.tolist()]:  # there is none
+    both = np.concatenate([known, found])  # of a type that holds both
+    if both.tolist() != [*known.tolist(), *found.tolist()]:  # there is no such type
         both = np.concatenate([known.astype(object), found.astype(object)])
     already = set(both[: len(known)].tolist())
     new = [label not in already for label in both[len(known) :].tolist()]
@@ -67,7 +79,7 @@ def number_among(known: NDArray[Any], found: NDArray[Any] | None) -> tuple[NDArr
 
 def check_feature_names(found: list[str], known: list[str]) -> None:
     """Raise a ValueError if a dataset has other features than the model, or in another order."""
-    numbered = [str(i) for i in range(len(known))]  # what columns without names are called
+    numbered = [str(i) for i in range(len(known))]  # the names of columns that have none
     if numbered not in (found, known) and found != known:
         i = next(i for i in range(len(known)) if found[i] != known[i])
         raise ValueError(
@@ -79,7 +91,7 @@ def check_feature_names(found: list[str], known: list[str]) -> None:
 def _is_missing(label: Any) -> bool:
     try:
         return label is None or bool(label != label)
-    except TypeError:  # pandas' NA knows not whether it equals itself
+    except TypeError:  # pandas' NA has no truth value
         return True
 
 

@@ -1,4 +1,4 @@
-"""The estimator: its parameters and public methods. What they do is in the other files of this package."""
+"""The estimator: its parameters, and the methods that fit and save it."""
 
 from __future__ import annotations
 
@@ -37,20 +37,19 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
 
     Every sample x of source c is a mixture of r basis vectors and noise, x = W h + N(0, sigma_c^2), with h on the
     simplex: its soft membership in r clusters. W has a Laplace prior (sparsity), and each source a noise level of its
-    own that is inferred with it, so that noisy sources count for less. W and the noise levels are found by their
-    evidence, with the memberships integrated out; ``inference="map"`` is the maximum a posteriori of the paper.
+    own that is inferred with it, so that noisy sources count for less. W and the noise levels maximise the evidence:
+    the memberships are integrated out. ``inference="map"`` is the maximum a posteriori of the paper.
 
     Parameters
     ----------
     n_components : int, default=8
         Number of clusters, r.
     inference : {"evidence", "map"}, default="evidence"
-        "evidence" integrates the memberships out to find W and the noise levels, and ends where the data came from.
-        "map" maximises over W and all memberships together, as the paper does: there the simplex of W goes on growing,
-        and only ``tol`` stops it.
+        "evidence" integrates the memberships out to estimate W and the noise levels. "map" maximises the posterior over
+        W and all memberships together, as the paper does; the simplex of W then keeps growing until ``tol`` stops it.
     solver : {"exact", "agd", "admm", "cease"}, default="exact"
-        How W is found from the statistics of the nodes. All find the same minimiser: "exact" in one round, the others,
-        which are the paper's, in several.
+        How W is computed from the statistics of the nodes. All solvers find the same minimiser: "exact" in one round,
+        the others, which are the paper's, in several.
     noise : {"source", "shared"} or float, default="source"
         A noise level for each source, one for all, or a fixed sigma^2 (1.0 is the paper's simplified model).
     alpha : float or array-like of shape (n_components,), default=1.0
@@ -59,34 +58,37 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
     lam : float, default=0.0
         Weight lambda >= 0 of the L1 norm of W: larger is sparser.
     init : {"k-means++", "k-means||", "random"} or array-like of shape (n_components, n_features), default="k-means++"
-        Where W starts: k-means and a fit of some thousand samples, k-means|| of all, random samples, or given. With all
-        but the last, and to estimate ``effective_features``, some samples travel to this process.
+        How W is initialised: "k-means++" clusters and fits some thousand samples, "k-means||" clusters all samples,
+        "random" draws samples, and an array gives the components. Unless it is an array, and to estimate
+        ``effective_features``, some samples are sent to this process.
     n_init : int, default=1
         Number of starts; the fit with the lowest objective is kept.
     max_iter : int, default=200
         Largest number of iterations.
     tol : float, default=2e-3
-        Stop when W is estimated to be this near to its limit, relative to the size of its simplex. With
-        ``inference="map"``: when the objective falls by less than this, relative to its misfit and penalty terms.
+        Stop when W is estimated to be this close to its limit, relative to the size of its simplex. With
+        ``inference="map"``: when the objective decreases by less than this, relative to its misfit and penalty terms.
     solver_options : dict, optional
         Options of the solver: ``tol`` (relative change of W), ``max_rounds``, ``rho`` of "admm", ``gamma`` of "cease".
     engine : str or callable, default="local"
-        Where the nodes live: a name, or a callable that makes an engine of a list of nodes.
+        Where the samples are processed: "local", "spark", "dask", or a callable that makes an engine from a list of
+        nodes.
     n_nodes : int, optional
-        Into how many nodes the samples are cut; by default one for each thread. The result does not depend on it.
+        Number of nodes that the samples are divided among; by default one for each thread. The result does not depend
+        on it.
     random_state : int, RandomState instance or None, default=None
-        Seed of the start. One seed gives one result, whatever the number of nodes and threads.
+        Seed of the initialisation. The same seed gives the same result, whatever the number of nodes and threads.
     warm_start : bool, default=False
         Start from the components of the last fit.
     forget_factor : float, default=0.7
-        In :meth:`partial_fit`, what earlier batches count for is multiplied by this, > 0 and <= 1, with each batch; 1
+        In :meth:`partial_fit`, the weight of earlier batches is multiplied by this, > 0 and <= 1, with each batch; 1
         forgets nothing.
     verbose : int, default=0
         If not 0, log a line for each iteration and each further batch at the level INFO of the logger "dbmd", and print
         it where logging is not configured.
     effective_features : float, optional
-        For how many features of equal and independent noise a sample counts, with ``inference="evidence"``. By default
-        it is estimated: real noise is larger along some directions, and those count.
+        How many features with independent noise of equal variance a sample is worth, with ``inference="evidence"``.
+        Estimated by default: real noise is larger along some directions, and these matter most.
 
     Attributes
     ----------
@@ -97,18 +99,18 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
     noise_variance_ : ndarray of shape (n_sources,)
         sigma^2 of each source.
     labels_ : ndarray of shape (n_samples,)
-        The cluster of each sample: its largest membership. It is there if the memberships of all samples fit in memory.
+        The cluster of each sample: its largest membership. Available if the memberships of all samples fit in memory.
     cluster_sizes_ : ndarray of shape (n_components,)
         Sums of the memberships. Clusters are numbered by size, the largest first, unless ``init`` is an array or the
-        fit goes on from another; those that are no sample's largest membership come last.
+        fit continues another one; clusters that are no sample's largest membership come last.
     objective_ : float
         The negative log evidence J (docs/model.md), or with ``inference="map"`` the negative log posterior, up to
         constants, at the components and noise levels of this model.
     effective_features_ : float
-        As given, or as estimated; not there with ``inference="map"``.
+        As given or estimated; not available with ``inference="map"``.
     noise_excess_ : ndarray of shape (n_sources,)
         For each source the variance of its noise in the plane of the components, relative to its mean over all
-        directions. The number of features over their mean, weighted by precision, is ``effective_features_``.
+        directions. The number of features divided by its mean, weighted by precision, is ``effective_features_``.
     history_ : list of Iteration
         For each iteration: iteration, objective, seconds, rounds, floats_up, floats_down, ...
     n_iter_ : int
@@ -118,11 +120,11 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
     n_samples_seen_ : int
         Number of samples in all of them.
     profile_ : Profile
-        What the memberships look like: for each source and cluster counts, sizes and histograms, and how the clusters
+        A summary of the memberships: counts, sizes and histograms for each source and cluster, and how the clusters
         agree with known classes.
     fit_info_ : dict
-        About the fit, for the record: n_samples, seconds, converged, seed, dtype, the parts of the variance that are
-        explained (of all data, and by source), classes, and where the data come from.
+        Facts about the fit: n_samples, seconds, converged, seed, dtype, the fraction of the variance that is explained
+        (of all data, and by source), classes, and where the data come from.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -201,7 +203,7 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, *, source: ArrayLike | None = None) -> Self:
-        """Find components, noise levels and memberships.
+        """Estimate components, noise levels and memberships.
 
         Parameters
         ----------
@@ -211,8 +213,8 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         y : None
             Ignored.
         source : array-like of shape (n_samples,), or str, optional
-            The source of each sample, any labels; of files and DataFrames, the name of the column that has them.
-            Without it all samples are of one source.
+            The source of each sample, as labels of any kind; for files and DataFrames, the name of the column that has
+            them. By default all samples are of one source.
 
         Returns
         -------
@@ -238,16 +240,16 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         resume: State | None = None,
         on_iteration: Callable[[State], object] = lambda state: None,
     ) -> Self:
-        """Fit a dataset, from a state that an earlier fit of it was left in, if one is given.
+        """Fit a dataset, or resume an interrupted fit of it.
 
         Parameters
         ----------
         data : Dataset
             From :func:`dbmd.open_data`.
         resume : State, optional
-            Where to go on.
+            The state of the interrupted fit.
         on_iteration : callable
-            Called with the state after each iteration; the fit stops when it returns something true.
+            Called with the state after each iteration; the fit stops when it returns a true value.
 
         Returns
         -------
@@ -257,15 +259,15 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any = None, *, source: ArrayLike | None = None) -> Self:
-        """Fit the first batch of a stream of samples, or bring a fitted model up to date with a further batch.
+        """Fit the first batch of a stream of samples, or update a fitted model with a further batch.
 
-        The first batch is fitted as :meth:`fit` does it. A further one takes two passes: its samples are described by
-        the model as it is, then components and noise levels are found anew from them and from statistics of the batches
-        before, which count for less with each batch (``forget_factor``). After a fit the data of the fit are the batch
-        before. A directory that :meth:`save` wrote has no such statistics: a loaded model goes on from its components,
-        but knows nothing of the samples that they came from. Pickles and copies keep all.
+        The first batch is fitted as by :meth:`fit`. A further batch takes two passes: its memberships are computed with
+        the present model, then components and noise levels are updated from them and from statistics of earlier
+        batches, whose weight decreases with each batch (``forget_factor``). After :meth:`fit`, its data count as the
+        first batch. Pickles and copies of a model keep the statistics; a directory written by :meth:`save` does not, so
+        that a loaded model continues from its components alone.
 
-        Labels, sizes, objective and all that is told of the fit are those of the last batch.
+        Labels, sizes, objective and ``fit_info_`` are those of the last batch.
 
         Parameters
         ----------
@@ -274,8 +276,8 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         y : None
             Ignored.
         source : array-like of shape (n_samples,), or str, optional
-            The source of each sample, as for :meth:`fit`. A source that is new comes behind the others in ``sources_``;
-            one that is not in the batch keeps its noise level, or shares in the one for all.
+            The source of each sample, as for :meth:`fit`. New sources are appended to ``sources_``; a source that is
+            not in the batch keeps its noise level, unless there is one level for all.
 
         Returns
         -------
@@ -439,15 +441,15 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted model to a directory: ``model.json`` and ``arrays.npz``, no pickle.
 
-        It is written under a temporary name and renamed, so that a kill leaves the old one or the new one. What
-        :meth:`partial_fit` remembers of earlier batches is not written.
+        The directory is written under a temporary name and renamed, so that a process that is killed leaves either the
+        old model or the new one. The statistics of earlier batches (:meth:`partial_fit`) are not saved.
 
         Parameters
         ----------
         path : str or Path
             The directory.
         overwrite : bool, default=False
-            Whether it may replace a model that is there.
+            Whether an existing model may be replaced.
 
         Returns
         -------
@@ -758,7 +760,7 @@ def _rows(model: DBMD, Xt: Any, source: Any = None) -> Any:
 
 
 def load(path: str | Path) -> DBMD:
-    """Return a model that :meth:`DBMD.save` or ``dbmd fit`` wrote. Never runs code from the file.
+    """Load a model that :meth:`DBMD.save` or ``dbmd fit`` wrote. Never runs code from the files.
 
     Parameters
     ----------

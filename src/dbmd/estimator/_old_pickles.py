@@ -1,6 +1,6 @@
-"""Where classes were that a pickled model refers to, so that pickles of earlier versions still load.
+"""Modules of earlier versions under their old names, so that pickles of these versions can be loaded.
 
-A pickle names the estimator before anything that the estimator holds; so these names are known in time.
+A pickle refers to the estimator's module first, so that this file is imported before an old name is looked up.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         X : array-like or sparse matrix of shape (n_samples, n_features)
             The samples.
         source : array-like of shape (n_samples,), optional
-            Their sources. One that the fit knew has its noise level; that of any other is estimated from these samples.
-            Without it the samples are of the one source of the fit, or, if that had several, of an unknown one.
+            Their sources. The noise level of a source that was not in the fit is estimated from these samples. By
+            default the samples are of the source of the fit, or, if there were several, of an unknown one.
 
         Returns
         -------
@@ -76,13 +76,12 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         ndarray of shape (n_samples, n_components)
         """
         if sparse.issparse(X):
-            # scikit-learn's checks take whatever has predict_proba and accepts sparse data for a classifier, and want
-            # a column for each class.
+            # scikit-learn's checks treat an estimator that has predict_proba and accepts sparse data as a classifier.
             raise TypeError("predict_proba takes no sparse data. Call transform: it returns the same memberships.")
         return self._transform(X, source)
 
     def inverse_transform(self, H: Any) -> NDArray[Any]:
-        """Return the samples that memberships stand for, H @ components_.
+        """Return the samples that memberships describe, H @ components_.
 
         Parameters
         ----------
@@ -120,12 +119,12 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             return mean_log_likelihood(FittedArrays.of(self), data)
 
     def noise_levels(self, data: Dataset) -> NDArray[np.float64]:
-        """Return the noise levels that the memberships of a dataset are found with.
+        """Return the noise levels that the memberships of a dataset are computed with.
 
         Parameters
         ----------
         data : Dataset
-            Samples, perhaps of sources that the fit did not know.
+            Samples, possibly of sources that were not in the fit.
 
         Returns
         -------

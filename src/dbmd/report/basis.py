@@ -16,8 +16,8 @@ FEATURES = 64  # most rows of the heat map
 FEW = 12  # up to here features stay in their own order
 TOP = 6  # features named for each component
 FAINT = 0.05  # of the largest difference: what is below is not worth naming
-UNUSED = 1e-3  # share of all memberships up to which a component does not set the scale
-UNEQUAL = 10.0  # spreads this far apart ask for a scale for each feature
+UNUSED = 1e-3  # fraction of all memberships up to which a component does not set the scale
+UNEQUAL = 10.0  # ratio of standard deviations from which each feature has its own scale
 PIXELS = 400_000  # in all pictures together; about 4/3 as many characters on the page
 SIDE = 160  # longest side of a picture
 
@@ -41,16 +41,16 @@ def check_image_shape(image_shape: Sequence[int] | None, n_features: int) -> tup
 def describe_features(W: NDArray[Any], sizes: NDArray[Any], names: Sequence[Any] | None) -> dict[str, Any]:
     """Return the heat map of the components, shape (r, m), and for each of them the features that stand out.
 
-    A feature stands out in a component by its difference from the mean of the components, each by its size. Where
-    there are many features, each component in turn puts forward its own, so that none is left without a row.
+    A feature stands out in a component by its difference from the mean of the components, weighted by their sizes.
+    Where there are many features, each component chooses one in turn, so that none is left without a row.
     """
     r, m = W.shape
     mean, used = _mean(W, sizes), _used(sizes)
     difference = W - mean
     leading = _leading(np.abs(difference), FEATURES)
     shown = np.arange(m) if m <= FEATURES else _in_turn(leading[used], FEATURES)
-    spread = difference[np.ix_(used, shown)].std(axis=0)
-    own_scale = bool(spread.max() > UNEQUAL * np.median(spread)) if spread.any() else False
+    deviation = difference[np.ix_(used, shown)].std(axis=0)
+    own_scale = bool(deviation.max() > UNEQUAL * np.median(deviation)) if deviation.any() else False
     if m > FEATURES or (names is not None and m > FEW):
         # By the component in which a feature is highest: rows that belong together lie together.
         highest = difference[:, shown].argmax(axis=0)
@@ -60,7 +60,7 @@ def describe_features(W: NDArray[Any], sizes: NDArray[Any], names: Sequence[Any]
         return text(names[feature]) if names is not None else f"feature {feature}"
 
     weight = np.ones(m)
-    if own_scale and m <= FEATURES:  # different units: compare each feature with its own spread
+    if own_scale and m <= FEATURES:  # different units: divide each feature by its standard deviation
         own = difference[used].std(axis=0)
         weight = np.divide(1, own, out=np.zeros(m), where=own > 0)
         leading = _leading(np.abs(difference * weight), FEATURES)
@@ -112,7 +112,7 @@ def describe_images(W: NDArray[Any], sizes: NDArray[Any], shape: tuple[int, ...]
 
 
 def _mean(W: NDArray[Any], sizes: NDArray[Any]) -> NDArray[Any]:
-    """Return the mean of the components by their sizes: one that no sample belongs to may lie anywhere."""
+    """Return the mean of the components, weighted by size: one without samples may have any values."""
     return np.asarray(np.average(W, axis=0, weights=sizes if sizes.sum() > 0 else None))
 
 

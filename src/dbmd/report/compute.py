@@ -1,4 +1,4 @@
-"""What the report shows of a fitted model, as plain data: no drawing, no words, and never much of it."""
+"""What the report shows of a fitted model, as plain data of bounded size, without drawings and sentences."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dbmd.config import Config
 from dbmd.metrics import agreement, match
 from dbmd.model.profile import BINS, Profile
 from dbmd.report.basis import check_image_shape, describe_features, describe_images
-from dbmd.report.plain import VALUE, clean, number, numbers, say, text
+from dbmd.report.plain import VALUE, clean, number, numbers, text, value_text
 
-# However large the model is, no more than this is drawn. What is left out is said on the page.
+# However large the model is, no more than this is drawn. The page says what is left out.
 SOURCES, CLUSTERS, CLASSES, ITERATIONS = 60, 100, 40, 200
 PATHS, COMMAND = 20, 4000
 CLEAR, MAJORITY = 0.9, 0.5  # memberships from which a sample belongs clearly, or mostly, to one cluster
@@ -90,8 +90,8 @@ def _fit(model: Any, info: dict[str, Any]) -> dict[str, Any]:
 def _sources(model: Any, profile: Profile, info: dict[str, Any], shown: NDArray[np.intp]) -> list[dict[str, Any]]:
     """Return the sources, the least noisy first.
 
-    ``weight`` is how much a sample counts in the fit, its precision 1 / sigma^2 as a part of that of the least noisy
-    source; ``worth`` is to how many samples of the least noisy source all of them add up.
+    ``weight`` is the weight of a sample in the fit: its precision 1 / sigma^2 relative to that of the least noisy
+    source. ``worth`` is the number of samples of the least noisy source that all of its samples are equivalent to.
     """
     variance = np.asarray(model.noise_variance_, float)
     quietest = variance.min()
@@ -122,7 +122,7 @@ def _clusters(model: Any, profile: Profile, labels: list[str] | None, shown: NDA
         cluster = {
             "name": str(k),
             "size": number(sizes[k]),
-            "share": number(sizes[k] / sizes.sum()),
+            "fraction": number(sizes[k] / sizes.sum()),
             "count": int(counts[k]),
             "class": None,
             "purity": None,
@@ -137,14 +137,14 @@ def _clusters(model: Any, profile: Profile, labels: list[str] | None, shown: NDA
 def _mix(profile: Profile, sources: NDArray[np.intp], clusters: NDArray[np.intp]) -> dict[str, Any]:
     """Return for each source how its samples fall into the clusters, and how far that is from all samples together.
 
-    The distance is the part of a source's samples that would have to be in another cluster (total variation).
+    The distance is the fraction of a source's samples that would have to be in another cluster (total variation).
     """
     n = np.maximum(profile.sizes.sum(axis=1, keepdims=True), 1e-300)
-    shares = profile.sizes / n
+    fractions = profile.sizes / n
     overall = profile.sizes.sum(axis=0) / max(profile.sizes.sum(), 1e-300)
-    distance = np.abs(shares - overall).sum(axis=1) / 2 * (profile.n > 0)
+    distance = np.abs(fractions - overall).sum(axis=1) / 2 * (profile.n > 0)
     return {
-        "shares": numbers(shares[np.ix_(sources, clusters)]),
+        "fractions": numbers(fractions[np.ix_(sources, clusters)]),
         "counts": numbers(profile.counts[np.ix_(sources, clusters)]),
         "overall": numbers(overall[clusters]),
         "distance": numbers(distance[sources]),
@@ -168,7 +168,7 @@ def _memberships(profile: Profile) -> dict[str, Any]:
 
 
 def _crispness(largest: NDArray[Any]) -> dict[str, float | None] | None:
-    """Return the shares of samples whose largest membership is clear, a majority, or less than that."""
+    """Return the fractions of samples whose largest membership is clear, a majority, or less than that."""
     total = largest.sum()
     if not total:
         return None
@@ -189,8 +189,8 @@ def _classes(profile: Profile, labels: list[str], by_size: NDArray[np.intp]) -> 
     most = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:CLASSES]).tolist()
     rows = [i for i in most if i in matched] + [i for i in most if i not in matched]
     columns = [matched[i] for i in rows if i in matched]
-    taken = set(matched.values())
-    columns += [int(k) for k in by_size if k not in taken][: max(CLASSES - len(columns), 0)]
+    in_a_pair = set(matched.values())
+    columns += [int(k) for k in by_size if k not in in_a_pair][: max(CLASSES - len(columns), 0)]
     return {
         "accuracy": number(found.accuracy),
         "ari": number(found.ari),
@@ -211,15 +211,15 @@ def _convergence(history: Sequence[Any]) -> dict[str, Any]:
     seconds = np.cumsum([record.seconds for record in history])
     decrease = np.append(np.nan, -np.diff(objective))
     gain = objective[0] - objective[-1] if len(objective) else 0.0
-    # The first iterations bring the most: close together at first, wider apart later.
+    # The first iterations decrease the objective most: they are shown close together, later ones further apart.
     last = len(objective) - 1
     if len(objective) > ITERATIONS:
         shown = np.unique(np.rint(np.append(0, np.geomspace(1, last, ITERATIONS - 1))).astype(int))
     else:
         shown = np.arange(len(objective))
 
-    def reached(share: float) -> int | None:
-        return int(np.argmax(objective[0] - objective >= share * gain)) + 1 if gain > 0 else None
+    def reached(fraction: float) -> int | None:
+        return int(np.argmax(objective[0] - objective >= fraction * gain)) + 1 if gain > 0 else None
 
     return {
         "total": len(objective),
@@ -228,7 +228,7 @@ def _convergence(history: Sequence[Any]) -> dict[str, Any]:
         "decrease": numbers(decrease[shown]),
         "seconds": numbers(seconds[shown]),
         "gain": number(gain),
-        "half": reached(0.5),  # the iteration after which half of the gain was made
+        "half": reached(0.5),  # the iteration that reached half of the decrease
         "most": reached(0.9),
         "last": number(decrease[-1] / gain) if gain > 0 else None,
     }
@@ -241,10 +241,14 @@ def _provenance(model: Any, info: dict[str, Any]) -> dict[str, Any]:
     command = info.get("command")
     return {
         "parameters": [
-            {"name": name, "value": say(value), "default": say(value) == say(getattr(defaults, name, None))}
+            {
+                "name": name,
+                "value": value_text(value),
+                "default": value_text(value) == value_text(getattr(defaults, name, None)),
+            }
             for name, value in model.get_params(deep=False).items()
         ],
-        "seed": say(info.get("seed")),
+        "seed": value_text(info.get("seed")),
         "dtype": text(info.get("dtype") or model.components_.dtype),
         "created": text(info.get("created") or ""),
         "versions": {text(name): text(value) for name, value in list((info.get("versions") or {}).items())[:20]},
@@ -252,7 +256,7 @@ def _provenance(model: Any, info: dict[str, Any]) -> dict[str, Any]:
         "paths_left_out": max(len(data.get("paths") or []) - PATHS, 0),
         "columns": {name: text(data[name]) for name in ("source", "label") if data.get(name) is not None},
         "fingerprint": text(data.get("fingerprint") or ""),
-        # A command cut short would not reproduce anything: all of it, or nothing.
+        # A shortened command would reproduce nothing: all of it, or none.
         "command": clean(command) if command and len(command) <= COMMAND else None,
     }
 

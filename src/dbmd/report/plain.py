@@ -1,4 +1,4 @@
-"""Plain numbers and texts of bounded length: what JSON can hold and a page can show."""
+"""Plain numbers and texts of bounded length, for JSON and for a page."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def text(value: Any, limit: int = NAME) -> str:
     return f"{line[: limit - 1 - end]}…{line[-end:]}"
 
 
-def say(value: Any) -> str:
-    """Return a parameter's value in words: no memory addresses, no long arrays."""
+def value_text(value: Any) -> str:
+    """Return the value of a parameter as text, without memory addresses and long arrays."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, str | int | float | bool | dict):

@@ -7,9 +7,13 @@ from typing import Any
 
 Description = dict[str, Any]
 
-EVEN = 0.1  # sources whose mix of clusters is nearer than this to that of all samples are alike
-TOO_GOOD = 0.01  # of the noise of the middle source: a source below is suspiciously quiet
-CRISP, SOFT = 0.75, 0.4  # shares of clear samples from which memberships are called crisp, soft
+EVEN = 0.1  # sources are alike if the distance of their mix of clusters from that of all samples is below this
+TOO_GOOD = 0.01  # relative to the noise of the median source: less is suspicious
+CRISP, SOFT = 0.75, 0.4  # fractions of clear samples from which memberships are called crisp, soft
+
+DIFFERENCE = (
+    "The difference from the mean of all patterns, weighted by their sizes, shows what distinguishes a cluster."
+)
 
 
 # -- numbers -------------------------------------------------------------------------------------------------------
@@ -33,8 +37,8 @@ def amount(value: float | None, digits: int = 3) -> str:
     return f"{value:.{digits}g}"
 
 
-def percent(share: float | None) -> str:
-    """Return a share in per cent, without digits that say nothing.
+def percent(fraction: float | None) -> str:
+    """Return a fraction in per cent, without meaningless digits.
 
     Examples
     --------
@@ -42,16 +46,16 @@ def percent(share: float | None) -> str:
     >>> [percent(s) for s in (0.414, 0.041, 0.0002, 0.0, 0.9996, 1.0, -0.0002)]
     ['41%', '4.1%', '< 0.1%', '0%', '> 99.9%', '100%', '0%']
     """
-    if share is None:
+    if fraction is None:
         return "unknown"
-    if -0.0005 < share <= 0:
+    if -0.0005 < fraction <= 0:
         return "0%"  # not -0.0%: the explained part of a variance may be a little below zero
-    if 0 < share < 0.001:
+    if 0 < fraction < 0.001:
         return "< 0.1%"
-    if 0.999 < share < 1:
+    if 0.999 < fraction < 1:
         return "> 99.9%"
-    digits = 1 if 0 < abs(share) < 0.1 or 0.99 <= share < 1 else 0
-    return f"{100 * share:.{digits}f}%"
+    digits = 1 if 0 < abs(fraction) < 0.1 or 0.99 <= fraction < 1 else 0
+    return f"{100 * fraction:.{digits}f}%"
 
 
 def duration(seconds: float | None) -> str:
@@ -115,18 +119,16 @@ def summary(d: Description) -> list[str]:
     """Return what was found, one sentence for each thing."""
     shared = " that all sources share" if d["n_sources"] > 1 else ""
     sentences = [
-        f"Every sample is described as a mixture of {plural(d['n_clusters'], 'pattern')}{shared}; "
-        "how much of each is in it is its membership in the clusters.",
+        f"Every sample is described as a mixture of {plural(d['n_clusters'], 'pattern')}{shared}. "
+        "Its memberships say how much of each pattern it contains.",
     ]
     explained = d["fit"]["explained"]
     if explained is not None and explained <= 0:
-        sentences.append(
-            "As a whole, the patterns do not account for the variation in the data better than its mean does."
-        )
+        sentences.append("Overall, the patterns explain the variation in the data no better than their mean does.")
     elif explained is not None:
         sentences.append(
-            f"Together the patterns account for {percent(explained)} of the variation in the data"
-            f"{_from_to(d['sources'])}; the rest is taken as noise."
+            f"Together the patterns explain {percent(explained)} of the variation in the data"
+            f"{_from_to(d['sources'])}; the rest is regarded as noise."
         )
     if d["n_sources"] > 1 and d["fit"]["noise"] == "source":
         sentences.append(_noisiest(d))
@@ -134,11 +136,11 @@ def summary(d: Description) -> list[str]:
     if crispness:
         sentences.append(
             f"Memberships are {_crisp(crispness)}: {_part(crispness['clear'])} of the samples belong clearly to one "
-            f"cluster, {_part(crispness['mixed'])} are mixtures in which no cluster holds the majority."
+            f"cluster, {_part(crispness['mixed'])} are mixtures without a majority."
         )
     if d["classes"]:
         sentences.append(
-            f"The clusters, found without the labels, agree with {_part(d['classes']['accuracy'])} of them."
+            f"The clusters were found without the labels, and agree with {_part(d['classes']['accuracy'])} of them."
         )
     sentences.append(_stopped(d["fit"]))
     return sentences
@@ -153,27 +155,27 @@ def noise(d: Description) -> list[str]:
         return [f"The noise level was given, not inferred: {about}. Every sample counts the same."]
     if d["n_sources"] == 1:
         return [
-            f"There is one source. What the patterns leave unexplained is {about}.",
-            "If your samples come from several labs, machines or batches, name them as sources: each is then given a "
-            "noise level of its own, and the noisy ones count for less.",
+            f"There is one source. Its noise, which the patterns do not explain, is {about}.",
+            "If your samples come from several labs, machines or batches, name them as sources: each source then has a "
+            "noise level of its own, and noisy sources count for less.",
         ]
     if kind == "shared":
-        return [f"The model was asked for one noise level for all sources: {about}. Every sample counts the same."]
+        return [f"The model has one noise level for all sources, as requested: {about}. Every sample counts the same."]
     first, last = sources[0], sources[-1]
     sentences = [_noisiest(d)]
     if last["weight"] is not None and last["weight"] < 0.8:
         sentences.append(
-            f"A sample counts by its precision, one over the square of the noise: a sample of {last['name']} counts "
-            f"{amount(last['weight'], 2)} of one of {first['name']}, so all {last['n']:,} together weigh as much as "
-            f"{amount(last['worth'], 2)} of those."
+            "The weight of a sample is its precision, one divided by the square of the noise. Relative to a sample of "
+            f"{first['name']}, a sample of {last['name']} has the weight {amount(last['weight'], 2)}: all "
+            f"{last['n']:,} of them count as much as {amount(last['worth'], 2)} samples of {first['name']}."
         )
     if first["sigma"] < TOO_GOOD * sources[len(sources) // 2]["sigma"]:
         sentences.append(
-            f"So little noise means that {first['name']} is rebuilt almost exactly. Where a source has hardly more "
-            "samples than there are patterns, that is memorising rather than finding: read its level with care."
+            f"So little noise means that the patterns reproduce {first['name']} almost exactly. If a source has hardly "
+            "more samples than there are patterns, this is overfitting: do not rely on its noise level."
         )
     sentences.append(
-        "Noise is all that the patterns cannot express, so it holds misfit as well as error of measurement."
+        "Noise is everything that the patterns cannot express: misfit of the model as well as errors of measurement."
     )
     return sentences
 
@@ -183,9 +185,9 @@ def clusters(d: Description) -> list[str]:
     shown = d["clusters"]
     largest, used = shown[0], [cluster for cluster in shown if cluster["count"]]
     sentences = [
-        f"The largest, cluster {largest['name']}, holds {percent(largest['share'])} of all memberships"
+        f"The largest cluster, {largest['name']}, has {percent(largest['fraction'])} of all memberships"
         + (
-            f", the smallest in use, cluster {used[-1]['name']}, {percent(used[-1]['share'])}."
+            f"; the smallest one in use, {used[-1]['name']}, has {percent(used[-1]['fraction'])}."
             if len(used) > 1
             else "."
         )
@@ -194,11 +196,11 @@ def clusters(d: Description) -> list[str]:
     if empty:
         sentences.append(
             f"{plural(empty, 'cluster')} {'is' if empty == 1 else 'are'} no sample's largest membership: "
-            "it only adds to others, or is not needed."
+            "such a cluster only contributes to mixtures, or is not needed."
         )
     sentences.append(
-        "Bars are sums of memberships, dots the samples for which the cluster is the largest one. A dot beyond its bar "
-        "marks a cluster that leads in many samples without filling them; a dot inside, one that is often second."
+        "Bars show sums of memberships, dots the number of samples whose largest membership is in the cluster. A dot "
+        "beyond the bar: the cluster is the largest part of many mixtures. A dot inside: it is often a smaller part."
     )
     return sentences
 
@@ -209,18 +211,18 @@ def mix(d: Description) -> list[str]:
     most = max(range(len(distance)), key=distance.__getitem__)
     if distance[most] < EVEN:
         return [
-            "All sources have nearly the same mix of clusters: no cluster is peculiar to one source, "
-            "as it would be if sources differed in more than noise."
+            "All sources have nearly the same mix of clusters. A cluster that occurs in one source only would suggest "
+            "that the sources differ in more than noise; there is none."
         ]
     name = d["sources"][most]["name"]
-    row = d["mix"]["shares"][most]
-    excess = [share - overall for share, overall in zip(row, d["mix"]["overall"], strict=True)]
+    row = d["mix"]["fractions"][most]
+    excess = [fraction - overall for fraction, overall in zip(row, d["mix"]["overall"], strict=True)]
     k = max(range(len(excess)), key=excess.__getitem__)
     return [
         f"{_capital(name)} differs most: {percent(distance[most])} of its memberships would have to move to other "
-        f"clusters to give the mix of all samples. Cluster {d['clusters'][k]['name']} holds {percent(row[k])} of it, "
-        f"against {percent(d['mix']['overall'][k])} of all.",
-        "Where a cluster is found in one source only, ask whether it is a group of samples or an effect of the source.",
+        f"clusters to match the mix of all samples. Cluster {d['clusters'][k]['name']} has {percent(row[k])} of its "
+        f"memberships, against {percent(d['mix']['overall'][k])} of all memberships.",
+        "If a cluster occurs in one source only, check whether it is a group of samples or an effect of the source.",
     ]
 
 
@@ -228,25 +230,24 @@ def basis(d: Description) -> list[str]:
     """Return what the picture of the basis shows."""
     shown = d["basis"]
     if shown["kind"] == "images":
-        sentences = ["Each picture is one pattern: what a sample looks like that belongs to this cluster alone."]
+        sentences = ["Each picture is one pattern: a sample that belongs to this cluster alone looks like it."]
         if "difference" in shown:
-            sentences.append("The difference shows what sets it apart from the mean of all patterns, each by its size.")
+            sentences.append(DIFFERENCE)
         return sentences
     if shown["total"] > len(shown["features"]):
         which = (
-            f"Of {shown['total']:,} features the {len(shown['features'])} are shown in which patterns stand out, "
-            "each pattern putting forward its own."
+            f"Of {shown['total']:,} features, the {len(shown['features'])} in which the patterns differ most are "
+            "shown, some for each pattern."
         )
     else:
         which = "A row is a feature, a column the pattern of one cluster."
-    # A hint for those who do not know that there could be pictures.
+    # Not everybody knows that patterns can be shown as pictures.
     side = math.isqrt(shown["total"])
-    hint = f"If the features are pixels, name their shape, such as {side} by {side}, to see the patterns as pictures."
+    hint = f"If the features are pixels, give the shape of the images, such as {side} by {side}, to see the patterns."
     square = not shown["named"] and side * side == shown["total"] and side >= 8
     return [
         which,
-        "The difference is from the mean of all patterns, each by its size: it shows what sets a cluster apart. "
-        + ("Features differ much in spread, so each has its own scale of colours." if shown["own_scale"] else ""),
+        DIFFERENCE + (" The features differ in range, so each has its own colour scale." if shown["own_scale"] else ""),
         *([hint] if square else []),
     ]
 
@@ -259,8 +260,8 @@ def memberships(d: Description) -> list[str]:
         return []
     return [
         f"Memberships are {_crisp(crispness)}. In half of the samples the largest one is above "
-        f"{amount(found['median'], 2)}; it could be anything from {amount(1 / d['n_clusters'], 2)}, an even mixture "
-        "of all, to 1, one cluster alone.",
+        f"{amount(found['median'], 2)}. The lowest possible value is {amount(1 / d['n_clusters'], 2)}, an even mixture "
+        "of all clusters, and the highest is 1, one cluster alone.",
         f"{_part(crispness['clear']).capitalize()} of the samples belong clearly to one cluster (0.9 or more), "
         f"{_part(crispness['mostly'])} mostly (0.5 to 0.9), and {_part(crispness['mixed'])} are mixtures "
         "without a majority.",
@@ -274,7 +275,7 @@ def classes(d: Description) -> list[str]:
         "The labels were not used in the fit. Each class is matched to one cluster, so that as many samples as "
         f"possible agree: {percent(found['accuracy'])} of {found['n_labelled']:,} do.",
         f"The adjusted Rand index is {found['ari']:.2f}, the normalised mutual information {found['nmi']:.2f}; "
-        "both are 1 for perfect agreement, and 0 stands for clusters that tell nothing about the classes.",
+        "both are 1 for perfect agreement, and 0 if the clusters are unrelated to the classes.",
     ]
     pairs, rows, columns, counts = found["pairs"], found["rows"], found["columns"], found["counts"]
     mistakes = [
@@ -297,12 +298,12 @@ def convergence(d: Description) -> list[str]:
         return sentences
     if found["total"] > 2:
         sentences.append(
-            f"Half of the gain was made by iteration {found['half']:,}, nine tenths by iteration {found['most']:,}; "
-            f"the last iteration still added {_part(found['last'])} of it."
+            f"Half of the decrease was reached by iteration {found['half']:,}, nine tenths by iteration "
+            f"{found['most']:,}; the last iteration contributed {_part(found['last'])} of it."
         )
     sentences.append(
-        "The objective, the negative log posterior, never rises. It serves to compare fits of the same data; "
-        "its value as such has no meaning."
+        "The objective, the negative log posterior, never increases. Use it to compare fits of the same data; "
+        "its value alone has no meaning."
     )
     return sentences
 
@@ -312,14 +313,15 @@ def _end_of_evidence(fit: Description) -> list[str]:
     if fit["change"] is not None:
         near = _part(fit["change"])
         sentences.append(
-            f"By its last step, the basis is within {near} of its limit, relative to the size of its simplex."
+            f"Judging by the last step, the patterns are within {near} of their limit, relative to the distances "
+            "between them."
         )
     if fit["effective_features"] is not None:
         count = amount(fit["effective_features"], 2)
-        sentences.append(f"As far as memberships are concerned, the noise is that of {count} independent features.")
+        sentences.append(f"For the memberships, the noise is equivalent to that of {count} independent features.")
     sentences.append(
-        "The objective is the negative log evidence: memberships are integrated out. It may rise where samples change "
-        "faces of the simplex. It serves to compare fits of the same data; its value as such has no meaning."
+        "The objective is the negative log evidence: memberships are integrated out. It may increase when samples "
+        "enter or leave clusters. Use it to compare fits of the same data; its value alone has no meaning."
     )
     return sentences
 
@@ -350,14 +352,14 @@ def _crisp(crispness: dict[str, float]) -> str:
     return "soft" if crispness["clear"] >= SOFT or crispness["mixed"] < 0.5 else "strongly mixed"
 
 
-def _part(share: float) -> str:
-    return (
-        "none" if share == 0 else "all" if share == 1 else percent(share).replace("<", "less than").replace(">", "over")
-    )
+def _part(fraction: float) -> str:
+    if fraction in (0, 1):
+        return "all" if fraction else "none"
+    return percent(fraction).replace("<", "less than").replace(">", "over")
 
 
 def _from_to(sources: list[Description]) -> str:
-    """Return how unequally the sources are explained, if they are."""
+    """Return in which sources most and least of the variation is explained, if they differ."""
     known = [source for source in sources if source["explained"] is not None]
     if len(known) < 2:
         return ""

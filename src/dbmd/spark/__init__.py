@@ -1,4 +1,4 @@
-"""The face for pyspark.ml: an Estimator and its Model, for pipelines, grids and cross-validation.
+"""The interface for pyspark.ml: an Estimator and its Model, for pipelines, grids and cross-validation.
 
 ``DBMD(k=8, seed=0).fit(df).transform(df)`` adds the columns prediction and probability.
 """
@@ -13,5 +13,5 @@ with needs("module 'dbmd.spark'", "pyspark", "spark"):
 
 __all__ = ["DBMD", "DBMDModel"]
 
-# What pyspark.ml writes beside a saved stage is the name by which users know it, not the file that it is in today.
+# pyspark.ml writes the name of the class beside a saved stage: the public one, whatever file it is in today.
 DBMD.__module__ = DBMDModel.__module__ = __name__

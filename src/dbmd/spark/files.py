@@ -1,6 +1,6 @@
-"""A model of pyspark.ml on disk: a directory that :func:`dbmd.load` opens, with what pyspark.ml knows it by beside.
+"""A model of pyspark.ml on disk: a directory that :func:`dbmd.load` opens, too, with the metadata of pyspark.ml.
 
-All of it is written under a temporary name and renamed, so it is no job of Spark: it lies where the driver is.
+It is written by the driver, not by a job of Spark, under a temporary name and renamed: so it is on the driver's disk.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ModelWriter(MLWriter):
         path : str
             The directory, on the driver's file system.
         """
-        # Not what pyspark.ml does here, which is to remove what is there before anything is written.
+        # Not as pyspark.ml does it, which removes the old model before it writes the new one.
         directory.save(
             self.instance.model,
             local_path(path),
@@ -54,7 +54,7 @@ class ModelReader(MLReader):
         self._cls = cls
 
     def load(self, path: str | os.PathLike[str]) -> Any:
-        """Read the directory, whichever face of dbmd wrote it.
+        """Read the directory, whichever interface of dbmd wrote it.
 
         Parameters
         ----------
@@ -69,14 +69,14 @@ class ModelReader(MLReader):
         model = self._cls(load(folder))
         try:
             text = read_file(folder / SPARK_METADATA)
-        except FileNotFoundError:  # it was not written by this face
+        except FileNotFoundError:  # another interface wrote it
             return model
         try:
             metadata = json.loads(text.decode())
             model._paramMap.clear()
             model._resetUid(metadata["uid"])
             DefaultParamsReader.getAndSetParams(model, metadata)
-        except Exception as error:  # there is no end to what may be wrong with a file
+        except Exception as error:  # a damaged file may raise anything
             raise ValueError(f"{folder / SPARK_METADATA} cannot be read: {error}.") from error
         return model
 
@@ -95,7 +95,7 @@ def _metadata(stage: Any) -> bytes:
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:
-    """Return where a path or a URI of Spark points to on this machine's file system."""
+    """Return a path, or a URI of Spark, as a path of the driver's file system."""
     text = os.fspath(path)
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", text):  # one letter is a drive
         return Path(text)

@@ -30,12 +30,12 @@ class DBMDModel(Model, DBMDParams, MLReadable, MLWritable):
     Parameters
     ----------
     model : dbmd.DBMD
-        Fitted, here or anywhere else.
+        Fitted, by this or any other interface.
 
     Attributes
     ----------
     model : dbmd.DBMD
-        The same model, for arrays and files: it saves, scores, reports.
+        The estimator that the model was made from: it takes arrays and files, and scores.
     """
 
     def __init__(self, model: LocalDBMD) -> None:
@@ -43,7 +43,7 @@ class DBMDModel(Model, DBMDParams, MLReadable, MLWritable):
         self.model = model
         params = {param: getattr(model, name) for name, param in NAMES.items()}
         if not isinstance(params["seed"], int | np.integer | None):
-            params["seed"] = None  # a generator cannot be written down
+            params["seed"] = None  # a generator cannot be saved
         self._set(**{name: value for name, value in params.items() if value is not None})
 
     def clusterCenters(self) -> list[NDArray[Any]]:
@@ -102,7 +102,7 @@ class DBMDModel(Model, DBMDParams, MLReadable, MLWritable):
             check_new(dataset, name, wanted[:i])
         Ht = self._memberships(dataset)
         added = {}
-        # Both are the same expression for Spark, so that it is computed once.
+        # Both are made from the same expression, which Spark computes once.
         if self._value("predictionCol"):
             added[self._value("predictionCol")] = (F.array_position(Ht, F.array_max(Ht)) - 1).cast("int")
         if self._value("probabilityCol"):
@@ -116,7 +116,7 @@ class DBMDModel(Model, DBMDParams, MLReadable, MLWritable):
         sigma2 = fitted.sigma2 if fitted.noise_matters else np.ones(1)
         projector = Projector(fitted.W, sigma2, fitted.prior, features, source, fitted.source_names)
 
-        # Only the columns that it is called with go through Python, and only this function and what it holds is sent.
+        # Only these columns pass through Python, and only this function and its closure are sent to the workers.
         def memberships(*columns: pa.Array) -> pa.Array:
             return projector(*columns)
 

@@ -1,4 +1,4 @@
-"""The Params of the Spark face, made from the table of parameters that every face is made from."""
+"""The Params of the pyspark.ml interface, made from the table of parameters in config.py."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pyspark.ml.param import Param, Params, TypeConverters
 
 from dbmd.config import Config
 
-# What pyspark.ml calls something else; all others are the names of Config in its way of writing.
+# Parameters that have another name in pyspark.ml; the names of all others are those of Config in camel case.
 RENAMED = {"n_components": "k", "random_state": "seed", "n_nodes": "numPartitions"}
-# What is no Param, and why.
+# Parameters that are no Params, and why.
 LEFT_OUT = {
     "engine": "it is always Spark",
     "forget_factor": "an Estimator has no partial_fit",
-    "warm_start": "an Estimator keeps nothing of its last fit; hand over init=model.clusterCenters()",
+    "warm_start": "an Estimator keeps nothing of its last fit; pass init=model.clusterCenters()",
 }
 COLUMNS: dict[str, tuple[str | None, str]] = {
     "featuresCol": ("features", "Column of samples: vectors, or arrays of float or double."),
@@ -33,7 +33,7 @@ COLUMNS: dict[str, tuple[str | None, str]] = {
 
 
 def spark_name(name: str) -> str:
-    """Return what a parameter of :class:`dbmd.DBMD` is called here."""
+    """Return the Param for a parameter of :class:`dbmd.DBMD`."""
     return RENAMED.get(name) or re.sub(r"_(\w)", lambda letter: letter[1].upper(), name)
 
 
@@ -46,19 +46,19 @@ _CHANGED = re.compile(r"\b(" + "|".join(old for old, new in NAMES.items() if old
 
 @contextmanager
 def spark_names() -> Iterator[None]:
-    """Let errors about parameters speak of them by their names here."""
+    """Replace the names of parameters in error messages by those of the Params."""
     try:
         yield
     except (TypeError, ValueError) as error:
         message = _CHANGED.sub(lambda found: NAMES[found[1]], str(error))
-        # Those of other classes are about data, whose columns may have any name.
+        # Errors of other classes are about data, whose columns may have any name.
         if type(error) not in (TypeError, ValueError) or message == str(error):
             raise
         raise type(error)(message) from None
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: lists for arrays and vectors, numbers of Python for those of NumPy."""
+    """Return a value that can be written as JSON: lists for arrays and vectors, Python's numbers for NumPy's."""
     if hasattr(value, "toArray"):  # of pyspark.ml
         value = value.toArray()
     if isinstance(value, np.ndarray | np.generic):
@@ -71,7 +71,7 @@ def plain(value: Any) -> Any:
 
 
 def _converter(name: str) -> Callable[[Any], Any]:
-    """Return what makes a plain value of one that is set, and refuses one that is wrong whatever the others are."""
+    """Return a function that converts a value to a plain one, and refuses one that is always wrong."""
 
     def convert(value: Any) -> Any:
         value = plain(value)
@@ -79,11 +79,11 @@ def _converter(name: str) -> Callable[[Any], Any]:
             _check_int("seed", value, 0, 2**32 - 1)
         elif name == "verbose":
             _check_int("verbose", value, 0, 2**31)
-        elif name == "alpha":  # whether it goes with the inference is seen in a fit
+        elif name == "alpha":  # whether it suits the inference is checked by a fit
             with spark_names():
                 n_components = len(value) if isinstance(value, list) else Config.n_components
                 Config(inference="map", alpha=value, n_components=n_components)
-        elif name != "solver_options":  # which depend on the solver: all are checked together in a fit
+        elif name != "solver_options":  # which depend on the solver: a fit checks them together
             with spark_names():
                 Config(**{name: value})
         return value
@@ -114,7 +114,7 @@ def _setter(name: str) -> Callable[[Any, Any], Any]:
 
 
 def with_setters(*names: str) -> Callable[[type], type]:
-    """Give a class a setter for each Param that is named."""
+    """Return a decorator that adds a setter for each of some Params to a class."""
 
     def decorate(cls: type) -> type:
         for name in names:

@@ -1,4 +1,4 @@
-"""Memberships of columns of Arrow: what a worker of Spark runs."""
+"""Memberships of columns of Arrow, as a worker of Spark computes them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dbmd.model.statistics import Float
 
 @dataclass(frozen=True)
 class Projector:
-    """Memberships of samples that come in batches of columns of Arrow: all of a model that a worker needs.
+    """Computes the memberships of samples in columns of Arrow, batch by batch: all of a model that a worker needs.
 
     Attributes
     ----------
@@ -33,9 +33,9 @@ class Projector:
     prior : array of shape (r,)
         alpha0 - 1.
     features : str
-        What the column of samples is called, for messages.
+        Name of the column of samples, for messages.
     source : str, optional
-        What the column of sources is called; without it, all samples are of the first source.
+        Name of the column of sources; without it, all samples are of the first source.
     source_names : array of shape (n_sources,)
         The names of the sources.
     """
@@ -89,7 +89,7 @@ class Projector:
         return Xt
 
     def _codes(self, column: Any) -> NDArray[np.intp]:
-        """Return the number of the source of each sample, shape (n,)."""
+        """Return the source codes of the samples, shape (n,)."""
         assert self.source is not None
         numbers = {name: number for number, name in enumerate(self.source_names.tolist())}
         values, codes = distinct(column, _Batch("A batch of rows"), 0, self.source)
@@ -105,9 +105,9 @@ class Projector:
         return np.array([numbers[name] for name in names], dtype=np.intp)[codes]
 
 
-class _Batch(PartitionRows):
-    """Of a batch nobody knows which rows of all it has."""
+class _Batch(Place):
+    """Names rows by their position in a batch: which rows of the DataFrame they are is unknown."""
 
     def where(self, row: int) -> str:
-        """Return nothing but the place in the batch."""
+        """Return the position in the batch."""
         return f"row {row + 1} of the batch"

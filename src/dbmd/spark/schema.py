@@ -1,4 +1,4 @@
-"""What is asked of the columns of a DataFrame before anything runs."""
+"""Checks of the columns of a DataFrame, before anything runs."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def check_features(dataset: DataFrame, name: str) -> None:
 
 
 def check_new(dataset: DataFrame, name: str, others: Sequence[str]) -> None:
-    """Raise a ValueError if a column cannot be added, because a DataFrame or what is added before has it."""
-    taken = [*dataset.columns, *others]
+    """Raise a ValueError if a column cannot be added because there is one of that name."""
+    existing = [*dataset.columns, *others]
     if dataset.sparkSession.conf.get("spark.sql.caseSensitive") != "true":
-        taken, found = [other.lower() for other in taken], name.lower()
+        existing, found = [other.lower() for other in existing], name.lower()
     else:
         found = name
-    if found in taken:
+    if found in existing:
         raise ValueError(
             f"The DataFrame has a column {name!r} already. Drop it, or choose another name for what is added: "
             "setPredictionCol, setProbabilityCol ('' adds none)."

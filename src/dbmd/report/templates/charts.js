@@ -55,8 +55,8 @@ function distinct(names, room, size = TEXT) {
   return words.map((each) => (before ? "…" : "") + each.slice(before, each.length - after).join(" ") + (after ? "…" : ""));
 }
 
-const labelRoom = (labels, width, size = TEXT, share = NAMES) =>
-  Math.ceil(Math.min(Math.max(...labels.map((label) => textWidth(label, size))) + 10, width * share));
+const labelRoom = (labels, width, size = TEXT, fraction = NAMES) =>
+  Math.ceil(Math.min(Math.max(...labels.map((label) => textWidth(label, size))) + 10, width * fraction));
 
 const label = (x, y, text, kind = "", anchor = "start") =>
   svg("text", { x, y, class: kind, "text-anchor": anchor }, document.createTextNode(text));
@@ -153,7 +153,7 @@ function columns(host, { rows, title, across }) {
 const thinning = (labels, step) => Math.ceil((Math.max(...labels.map((text) => textWidth(text, SMALL))) + 6) / step);
 
 // -- A matrix of coloured cells --------------------------------------------------------------------------------------
-// {rows, columns: names; across, down: what they are; cell(i, j) -> {share, text, tip, outlined}; map: which colours;
+// {rows, columns: names; across, down: what they are; cell(i, j) -> {fraction, text, tip, outlined}; map: which colours;
 //  legend: what its ends and the places between stand for; square: whether cells should be}
 
 function matrix(host, { rows, columns: heads, across, down, cell, map, legend, square }) {
@@ -181,8 +181,8 @@ function matrix(host, { rows, columns: heads, across, down, cell, map, legend, s
     root.append(label(left - 8, y + cellHeight / 2 + 4, fitted(name, left - 10, size), size === SMALL ? "small" : "", "end"));
     heads.forEach((head, j) => {
       const x = left + j * cellWidth;
-      const { share, text, tip: words, outlined } = cell(i, j);
-      const { fill, ink } = shade(map, theme, share);
+      const { fraction, text, tip: words, outlined } = cell(i, j);
+      const { fill, ink } = shade(map, theme, fraction);
       const box = { x, y, width: Math.max(cellWidth - gap, 0.5), height: cellHeight - gap };
       root.append(svg("rect", { ...box, fill, class: "cell" }));
       if (outlined) outlines.push(svg("rect", { ...box, class: "match" }));
@@ -208,8 +208,8 @@ function colourBar(root, x, y, width, map, theme, legend) {
   const room = width - legend.reduce((sum, text) => sum + textWidth(text) + 8, 0);
   legend.forEach((text, k) => {
     if (room < 0 && k > 0 && k < legend.length - 1) return; // the ends matter most
-    const share = k / (legend.length - 1);
-    root.append(label(x + share * width, y + 24, text, "muted", share === 0 ? "start" : share === 1 ? "end" : "middle"));
+    const fraction = k / (legend.length - 1);
+    root.append(label(x + fraction * width, y + 24, text, "muted", fraction === 0 ? "start" : fraction === 1 ? "end" : "middle"));
   });
 }
 
@@ -243,7 +243,7 @@ function histogram(host, { bins, zones, title, tip: words }) {
   }).filter((mark, i) => bins[i]);
 }
 
-// -- Parts of a whole: {rows: [{name, parts: [{share, kind, tip}]}]} -------------------------------------------------
+// -- Parts of a whole: {rows: [{name, parts: [{fraction, kind, tip}]}]} -------------------------------------------------
 
 function strips(host, { rows }) {
   const step = rows.length > 24 ? 18 : 26, top = 4, bottom = top + rows.length * step;
@@ -257,11 +257,11 @@ function strips(host, { rows }) {
     const y = top + i * step;
     root.append(label(left, y + step / 2 + 4, fitted(names[i], left - 4), "", "end"));
     let before = 0;
-    for (const part of row.parts.filter(({ share }) => share > 0)) {
-      const box = { x: x(before), width: Math.max(x(before + part.share) - x(before) - 1, 0.5) };
+    for (const part of row.parts.filter(({ fraction }) => fraction > 0)) {
+      const box = { x: x(before), width: Math.max(x(before + part.fraction) - x(before) - 1, 0.5) };
       root.append(svg("rect", { ...box, y: y + 3, height: step - 6, class: part.kind }));
       marks.push({ x: box.x, y: y + 3, w: box.width, h: step - 6, ...part.tip });
-      before += part.share;
+      before += part.fraction;
     }
   });
   return marks;

@@ -30,27 +30,27 @@ const charts = {
     title: "samples", across: "cluster",
     rows: clusters.map((cluster) => ({
       name: cluster.class === null ? cluster.name : `${cluster.name} (mostly ${cluster.class})`, short: cluster.name,
-      bar: cluster.size, dot: cluster.count, aside: percent(cluster.share),
+      bar: cluster.size, dot: cluster.count, aside: percent(cluster.fraction),
       tip: { title: clusterTitle(cluster), lines: [
-        `memberships add up to ${amount(cluster.size)} samples, ${percent(cluster.share)}`,
+        `memberships add up to ${amount(cluster.size)} samples, ${percent(cluster.fraction)}`,
         `the largest membership of ${count(cluster.count)} samples`, ...majority(cluster),
       ] },
     })),
   }),
 
   mix: (host) => {
-    const { shares, counts, overall } = data.mix;
+    const { fractions, counts, overall } = data.mix;
     // Against all samples, so that colours stand out only where a source is different.
-    const apart = (i, j) => shares[i][j] - overall[j];
-    const most = Math.max(0.1, ...shares.flatMap((row, i) => row.map((_, j) => Math.abs(apart(i, j)))));
+    const apart = (i, j) => fractions[i][j] - overall[j];
+    const most = Math.max(0.1, ...fractions.flatMap((row, i) => row.map((_, j) => Math.abs(apart(i, j)))));
     return matrix(host, {
       rows: sources.map((source) => source.name), columns: clusters.map((cluster) => cluster.name),
       across: "cluster", down: "source", map: "diverging",
       legend: [`−${amount(100 * most, 2)} points`, "as in all", `+${amount(100 * most, 2)} points`],
       cell: (i, j) => ({
-        share: 0.5 + apart(i, j) / (2 * most), text: (100 * shares[i][j]).toFixed(0),
+        fraction: 0.5 + apart(i, j) / (2 * most), text: (100 * fractions[i][j]).toFixed(0),
         tip: { title: `${sources[i].name}, cluster ${clusters[j].name}`, lines: [
-          `${percent(shares[i][j])} of the source's memberships`, `${percent(overall[j])} of all memberships`,
+          `${percent(fractions[i][j])} of the source's memberships`, `${percent(overall[j])} of all memberships`,
           `the largest membership of ${count(counts[i][j])} of its samples`,
         ] },
       }),
@@ -69,7 +69,7 @@ const charts = {
     // A few differences far larger than most would leave the rest without colour: then colours go with the square root,
     // and the legend says so by its numbers.
     const bent = two && !own && limits.bound > 10 * median(all.map(Math.abs));
-    const share = (i, value) => {
+    const fraction = (i, value) => {
       if (bent) return 0.5 + (Math.sign(value) * Math.sqrt(Math.abs(value) / limits.bound)) / 2;
       const row = basis.used.map((j) => shown[i][j]);
       if (two) return 0.5 + value / (2 * (own ? bound(row) : limits.bound) || 1);
@@ -86,7 +86,7 @@ const charts = {
       rows: features, columns: clusters.map((cluster) => cluster.name), across: "cluster", down: "feature",
       map: two ? "diverging" : "sequential", legend,
       cell: (i, j) => ({
-        share: share(i, shown[i][j]), text: features.length <= 20 ? (difference ? signed : amount)(shown[i][j], 2) : "",
+        fraction: fraction(i, shown[i][j]), text: features.length <= 20 ? (difference ? signed : amount)(shown[i][j], 2) : "",
         tip: { title: `${features[i]}, cluster ${clusters[j].name}`, lines: [
           `value ${amount(values[i][j])}`, `${signed(values[i][j] - mean[i])} from the mean of the patterns, ${amount(mean[i])}`,
         ] },
@@ -103,10 +103,10 @@ const charts = {
         ? [signed(basis.difference.low), "mean", signed(basis.difference.high)]
         : [amount(basis.values.low), basis.signed ? "0" : "value", amount(basis.values.high)],
       captions: clusters.map((cluster) => [
-        cluster.name, cluster.class === null ? percent(cluster.share) : `${percent(cluster.purity)} are ${cluster.class}`,
+        cluster.name, cluster.class === null ? percent(cluster.fraction) : `${percent(cluster.purity)} are ${cluster.class}`,
       ]),
       tips: clusters.map((cluster) => ({
-        title: clusterTitle(cluster), lines: [`${percent(cluster.share)} of all memberships`, ...majority(cluster)],
+        title: clusterTitle(cluster), lines: [`${percent(cluster.fraction)} of all memberships`, ...majority(cluster)],
       })),
     });
   },
@@ -115,9 +115,9 @@ const charts = {
     const bins = data.memberships.histogram;
     return histogram(host, {
       bins, zones: ZONES, title: "largest membership of a sample",
-      tip: (i, share) => ({
+      tip: (i, fraction) => ({
         title: `${amount(i / bins.length)} to ${amount((i + 1) / bins.length)}`,
-        lines: [`${percent(share)} of the samples`, `${count(bins[i])} samples`],
+        lines: [`${percent(fraction)} of the samples`, `${count(bins[i])} samples`],
       }),
     });
   },
@@ -126,7 +126,7 @@ const charts = {
     rows: sources.filter((source) => source.crispness).map((source) => ({
       name: source.name,
       parts: [...ZONES].reverse().map(({ kind, name }) => ({
-        kind, share: source.crispness[kind],
+        kind, fraction: source.crispness[kind],
         tip: { title: source.name, lines: [`${percent(source.crispness[kind])} of its samples: ${name}`] },
       })),
     })),
@@ -138,7 +138,7 @@ const charts = {
       rows, columns: heads, across: "cluster", down: "class", square: true,
       map: "sequential", legend: ["0%", "of the class", "100%"],
       cell: (i, j) => ({
-        share: counts[i][j] / (sizes[i] || 1), text: counts[i][j] ? count(counts[i][j]) : "", outlined: i === j && i < pairs,
+        fraction: counts[i][j] / (sizes[i] || 1), text: counts[i][j] ? count(counts[i][j]) : "", outlined: i === j && i < pairs,
         tip: { title: `Class ${rows[i]} in cluster ${heads[j]}`, lines: [
           `${count(counts[i][j])} of ${count(sizes[i])} samples, ${percent(counts[i][j] / (sizes[i] || 1))}`,
           ...(i === j && i < pairs ? ["the matched pair"] : []),

@@ -12,15 +12,15 @@ function amount(value, digits = 3) {
   return String(Number(value.toPrecision(digits)));
 }
 
-function percent(share) {
-  if (share === null || share === undefined) return "unknown";
-  if (share > 0 && share < 0.001) return "< 0.1%";
-  const digits = share > 0 && share < 0.1 ? 1 : 0;
-  return `${(100 * share).toFixed(digits)}%`;
+function percent(fraction) {
+  if (fraction === null || fraction === undefined) return "unknown";
+  if (fraction > 0 && fraction < 0.001) return "< 0.1%";
+  const digits = fraction > 0 && fraction < 0.1 ? 1 : 0;
+  return `${(100 * fraction).toFixed(digits)}%`;
 }
 
 // On an axis all ticks have the same step, so none needs more digits than it has.
-const percentTick = (share) => `${Number((100 * share).toPrecision(3))}%`;
+const percentTick = (fraction) => `${Number((100 * fraction).toPrecision(3))}%`;
 
 const signed = (value, digits = 3) => (value > 0 ? "+" : value < 0 ? "−" : "") + amount(Math.abs(value), digits);
 
@@ -107,7 +107,7 @@ function toRgb([L, a, b]) {
   });
 }
 
-// 256 colours [r, g, b] of a map, for shares 0 to 1 (sequential) or differences -1 to 1 (diverging).
+// 256 colours [r, g, b] of a map, for fractions 0 to 1 (sequential) or differences -1 to 1 (diverging).
 const palettes = new Map();
 function palette(kind, theme) {
   const key = `${kind} ${theme}`;
@@ -122,9 +122,9 @@ function palette(kind, theme) {
   return palettes.get(key);
 }
 
-// A colour for a share of the map, and ink that can be read on it.
-function shade(kind, theme, share) {
-  const [r, g, b] = palette(kind, theme)[Math.round(255 * Math.min(Math.max(share, 0), 1))];
+// A colour for a fraction of the map, and ink that can be read on it.
+function shade(kind, theme, fraction) {
+  const [r, g, b] = palette(kind, theme)[Math.round(255 * Math.min(Math.max(fraction, 0), 1))];
   const luminance = [r, g, b].reduce((sum, v, c) => sum + [0.2126, 0.7152, 0.0722][c] * (v / 255) ** 2.2, 0);
   return { fill: `rgb(${r},${g},${b})`, ink: luminance > 0.2 ? "#14191e" : "#ffffff" };
 }
