@@ -110,10 +110,10 @@ def test_rounds_are_counted_to_the_first_that_reaches_a_gap(gaps, gap):
 def test_the_log_loss_is_that_of_the_data(rng):
     """Formed from X itself: at W = 0 it is ln(sum ||X_c||^2 / C), and lam counts once."""
     problem = make("A", 40, SETTING)
-    W = rng.normal(size=problem.shares[0].B.shape)
+    W = rng.normal(size=problem.terms[0].B.shape)
     zero = np.zeros_like(W)
     assert log_loss(problem, zero) == pytest.approx(np.log(2.0 * problem.constant / 3))
-    squares = 2.0 * (problem.constant + sum(0.5 * np.vdot(W @ f.A, W) - np.vdot(f.B, W) for f in problem.shares))
+    squares = 2.0 * (problem.constant + sum(0.5 * np.vdot(W @ f.A, W) - np.vdot(f.B, W) for f in problem.terms))
     assert log_loss(problem, W) == pytest.approx(np.log((squares + 0.01 * np.abs(W).sum()) / 3))
 
 

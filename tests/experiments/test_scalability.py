@@ -83,7 +83,7 @@ def test_time_and_speed_up_of_made_up_work_are_those_by_hand():
 
 
 @given(st.floats(1e-3, 10.0), st.integers(1, 4), st.integers(1, 16))
-def test_equal_nodes_without_messages_or_a_centre_are_as_many_times_faster(seconds, n_asks, n_nodes):
+def test_equal_nodes_without_messages_or_a_driver_are_as_many_times_faster(seconds, n_asks, n_nodes):
     traffic = Traffic(n_asks, 1000, 1000)
     one = Work(np.full((n_asks, 1), seconds), 0.0, traffic).seconds(FREE)
     many = Work(np.full((n_asks, n_nodes), seconds / n_nodes), 0.0, traffic).seconds(FREE)
@@ -95,7 +95,7 @@ def test_equal_nodes_without_messages_or_a_centre_are_as_many_times_faster(secon
 def test_no_part_of_the_work_can_be_left_out(work, link):
     found = work.seconds(link)
     total, n_nodes = work.nodes.sum(), work.nodes.shape[1]
-    assert found >= work.centre
+    assert found >= work.driver
     assert found >= work.messages(link)
     assert total / n_nodes - 1e-9 <= work.slowest <= total + 1e-9
 
@@ -109,10 +109,10 @@ def test_a_slower_network_never_helps(work, link, factor):
 
 @given(pieces_of_work(), st.floats(0.0, 5.0))
 def test_the_least_of_repeats_forgets_what_disturbed_some(work, delay):
-    disturbed = replace(work, nodes=work.nodes + delay, centre=work.centre + delay)
+    disturbed = replace(work, nodes=work.nodes + delay, driver=work.driver + delay)
     least = Work.least([disturbed, work])
     np.testing.assert_array_equal(least.nodes, work.nodes)
-    assert (least.centre, least.traffic) == (work.centre, work.traffic)
+    assert (least.driver, least.traffic) == (work.driver, work.traffic)
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def test_the_work_of_an_iteration_is_that_of_its_questions(X, solver, options, a
     for work in found:
         assert work.nodes.shape == (asks, 3)
         assert (work.nodes >= 0.0).all()
-        assert work.centre >= -1e-6
+        assert work.driver >= -1e-6
         assert work.traffic.asks == asks
         assert work.traffic.floats_down == asks * 5 * 3
 

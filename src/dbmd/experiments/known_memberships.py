@@ -23,15 +23,15 @@ class WProblem:
 
     Attributes
     ----------
-    shares : list of Quadratic
-        What each node has.
+    terms : list of Quadratic
+        The term of each node.
     problem : Problem
-        What the centre knows.
+        What the driver knows of the problem.
     constant : float
-        sum_c ||X_c||^2 / (2 sigma_c^2), which the shares leave out.
+        sum_c ||X_c||^2 / (2 sigma_c^2), which the terms leave out.
     """
 
-    shares: list[Quadratic]
+    terms: list[Quadratic]
     problem: Problem
     constant: float
 
@@ -52,11 +52,11 @@ class WProblem:
 
     def objective(self, W: Float) -> float:
         """Return F(W)."""
-        return self.constant + sum(f.value(W) for f in self.shares) + self.problem.lam * float(np.abs(W).sum())
+        return self.constant + sum(f.value(W) for f in self.terms) + self.problem.lam * float(np.abs(W).sum())
 
     def engine(self, n_threads: int = 1) -> Engine:
-        """Return an engine with a node for each share."""
-        return Engine([Node(f"source {c}", quadratic=f) for c, f in enumerate(self.shares)], n_threads)
+        """Return an engine with a node for each term."""
+        return Engine([Node(f"source {c}", quadratic=f) for c, f in enumerate(self.terms)], n_threads)
 
     def solve(
         self,
@@ -68,6 +68,6 @@ class WProblem:
         **options: Any,
     ) -> WStep:
         """Return what a solver finds, from W = 0 or another start, over the nodes of an engine."""
-        W = np.zeros_like(self.shares[0].B) if start is None else start
+        W = np.zeros_like(self.terms[0].B) if start is None else start
         with self.engine() as own:
             return load_solver(solver).solve(W, (engine or own).ask, self.problem, on_round=on_round, **options)

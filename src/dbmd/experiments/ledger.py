@@ -1,4 +1,4 @@
-"""The records of an experiment in a file, a line for each task that was done: what a stopped run goes on from."""
+"""The records of an experiment in a file, one line for each finished task: a stopped run continues from it."""
 
 from __future__ import annotations
 

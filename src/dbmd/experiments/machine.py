@@ -1,4 +1,4 @@
-"""What a measurement was made on."""
+"""The machine that a measurement was made on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
 def machine() -> dict[str, Any]:
-    """Return processor, cores, memory and versions, as far as the system tells."""
+    """Return processor, cores, memory and versions, as far as they are known."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),

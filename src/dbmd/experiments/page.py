@@ -21,7 +21,7 @@ SUBTITLES = {
 
 def write(folder: Path, scale: str) -> Path:
     """Write ``index.html`` with all experiments of a scale that are done, and return its path."""
-    place = folder / scale
+    results = folder / scale
     page = standing_alone(
         "experiments.html",
         styles=("report.css", "experiments.css"),
@@ -29,13 +29,13 @@ def write(folder: Path, scale: str) -> Path:
         packages=("dbmd.experiments", "dbmd.report"),
         title="Distributed Bayesian matrix decomposition: the paper, reproduced and corrected",
         subtitle=SUBTITLES[scale],
-        experiments=[_describe(experiment, ledger, place, scale) for experiment, ledger in finished(folder, scale)],
+        experiments=[_describe(experiment, ledger, results, scale) for experiment, ledger in finished(folder, scale)],
     )
-    write_file(place / "index.html", page.encode())
-    return place / "index.html"
+    write_file(results / "index.html", page.encode())
+    return results / "index.html"
 
 
-def _describe(experiment: Experiment, ledger: Ledger, place: Path, scale: str) -> dict[str, Any]:
+def _describe(experiment: Experiment, ledger: Ledger, results: Path, scale: str) -> dict[str, Any]:
     about = experiment.about
     minutes = sum(ledger.seconds.values()) / 60
     return {
@@ -45,7 +45,7 @@ def _describe(experiment: Experiment, ledger: Ledger, place: Path, scale: str) -
         "claims": claims(experiment, ledger),
         "figures": [
             {"address": _address(path), "alternative": f"{about['title']}: {path.stem.removeprefix('figure-')}"}
-            for path in figures_of(place / experiment.name)
+            for path in figures_of(results / experiment.name)
         ],
         "table": table(experiment, ledger),
         "command": f"dbmd experiment run {experiment.name} --scale {scale}",

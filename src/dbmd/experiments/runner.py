@@ -1,4 +1,4 @@
-"""Running an experiment: the tasks that are left, one after the other, then figures and table."""
+"""Running an experiment: the remaining tasks one after the other, then figures and table."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def run(name: str, folder: Path, *, scale: str = "small", fresh: bool = False, o
     scale : "small" or "paper"
         A minute, or the size of the paper.
     fresh : bool
-        Forget the records that are there.
+        Delete existing records first.
     on_task : callable
-        Told of each task before it begins, and once at the end.
+        Called before each task, and once at the end.
 
     Returns
     -------
@@ -49,11 +49,11 @@ def run(name: str, folder: Path, *, scale: str = "small", fresh: bool = False, o
     """
     experiment = Experiment.load(name)
     setting = experiment.setting(scale)
-    place = folder / scale / name
+    results = folder / scale / name
     if fresh:
-        (place / RECORDS).unlink(missing_ok=True)
+        (results / RECORDS).unlink(missing_ok=True)
     heading = {"experiment": name, "scale": scale, "setting": setting, "dbmd": dbmd.__version__, "machine": machine()}
-    ledger = Ledger(place / RECORDS, heading)
+    ledger = Ledger(results / RECORDS, heading)
     tasks = experiment.run.tasks(setting)
     left = [task for task in tasks if not ledger.has(task)]
     for number, task in enumerate(left):
@@ -62,15 +62,15 @@ def run(name: str, folder: Path, *, scale: str = "small", fresh: bool = False, o
         records = experiment.run.run(task, setting)
         ledger.add(task, time.perf_counter() - clock, records)
     on_task({}, len(tasks), len(tasks))
-    present(experiment, ledger, place)
+    present(experiment, ledger, results)
     return ledger
 
 
-def present(experiment: Experiment, ledger: Ledger, place: Path) -> None:
+def present(experiment: Experiment, ledger: Ledger, results: Path) -> None:
     """Write the figures and the table of records into a folder."""
     with needs("figure of an experiment", "matplotlib", "report"):
         from matplotlib import rc_context
-    for old in [*place.glob("figure-*.svg"), *place.glob("figure-*.png")]:
+    for old in [*results.glob("figure-*.svg"), *results.glob("figure-*.png")]:
         old.unlink()
     # Without a date and with fixed names inside, one set of records gives one file.
     with rc_context({"svg.hashsalt": experiment.name}):
@@ -78,7 +78,7 @@ def present(experiment: Experiment, ledger: Ledger, place: Path) -> None:
             for kind, metadata in {"png": {}, "svg": {"Date": None}}.items():
                 buffer = BytesIO()
                 figure.savefig(buffer, format=kind, metadata=metadata)
-                write_file(place / f"figure-{number}-{key}.{kind}", buffer.getvalue())
+                write_file(results / f"figure-{number}-{key}.{kind}", buffer.getvalue())
     text = "\n".join(
         [
             f"# {experiment.about['title']}\n",
@@ -87,12 +87,12 @@ def present(experiment: Experiment, ledger: Ledger, place: Path) -> None:
             table(experiment, ledger).markdown(),
         ]
     )
-    write_file(place / "table.md", text.encode())
+    write_file(results / "table.md", text.encode())
 
 
-def figures_of(place: Path) -> list[Path]:
+def figures_of(results: Path) -> list[Path]:
     """Return the figures in a folder, in their order, as svg."""
-    return sorted(place.glob("figure-*.svg"))
+    return sorted(results.glob("figure-*.svg"))
 
 
 def claims(experiment: Experiment, ledger: Ledger) -> Sequence[Claim]:

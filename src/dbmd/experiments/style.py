@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dbmd.experiments.experiment import Record
 
 MUTED = "#5b6470"
-# One colour and one mark for each method, in all figures; told apart without colours, too.
+# One colour and one mark for each method, in all figures; they differ without colours, too.
 COLOURS = {
     "exact": "#1b2127",
     "agd": "#d1701a",

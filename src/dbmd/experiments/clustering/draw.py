@@ -115,13 +115,13 @@ def _numbers(records: Sequence[Record], theirs: Sequence[float] | None) -> tuple
     if "missing" in records[0]:
         return (f"not run: {records[0]['missing']}", "", "", "", "", "", "")
 
-    def told(name: str, digits: int) -> str:
+    def mean_text(name: str, digits: int) -> str:
         values = column(records, name)
-        spread = f" ± {values.std(ddof=1):.{digits}f}" if len(values) > 1 else ""
-        return f"{values.mean():.{digits}f}{spread}"
+        deviation = f" ± {values.std(ddof=1):.{digits}f}" if len(values) > 1 else ""
+        return f"{values.mean():.{digits}f}{deviation}"
 
     paper = (f"{theirs[0] / 100:.3f} ± {theirs[1] / 100:.3f}", f"{theirs[2]:.0f}") if theirs else ("", "")
-    ours = told("accuracy", 3), told("ari", 3), told("nmi", 3), told("seconds", 1)
+    ours = mean_text("accuracy", 3), mean_text("ari", 3), mean_text("nmi", 3), mean_text("seconds", 1)
     return (*ours, f"{column(records, 'iterations').mean():.0f}", *paper)
 
 

@@ -55,7 +55,7 @@ def table(records: Sequence[Record], about: Mapping[str, Any]) -> Table:
         "Numbers over the link of one node, down and up together, as the engine counted them, from W = 0 to the first "
         "round within the gap. The exact solver is not in the paper: in a fit its m r + r² numbers come up with the "
         "reply to the H-step, and the m r numbers of W that go down with that question are counted here. Times are "
-        "computing as measured, at a node and the centre, and messages by the model: latency + 64 bits x numbers / "
+        "computing as measured, at a node and the driver, and messages by the model: latency + 64 bits x numbers / "
         "bandwidth one way, each node on a link of its own.",
     )
 

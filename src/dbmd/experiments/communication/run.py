@@ -75,11 +75,11 @@ class Trace:
     traffic : list of Traffic
         Sent so far.
     seconds : list of float
-        Computed so far, at the centre and at a node: its share of what all took one after the other.
+        Computed so far, at the driver and at a node: its fraction of the time of all, one after the other.
     """
 
     def __init__(self, problem: WProblem, method: str, **options: Any) -> None:
-        self.W = [np.zeros_like(problem.shares[0].B)]
+        self.W = [np.zeros_like(problem.terms[0].B)]
         self.traffic, self.seconds = [Traffic()], [0.0]
         # In a fit the statistics answer the question of the H-step, which brings the nodes W.
         besides = Traffic(floats_down=self.W[0].size) if load("solvers", method).GATHERS else Traffic()
@@ -87,10 +87,10 @@ class Trace:
             clock = time.perf_counter()
 
             def note(W: Float) -> None:
-                at_the_centre = time.perf_counter() - clock - engine.seconds
+                at_the_driver = time.perf_counter() - clock - engine.seconds
                 self.W.append(W)
                 self.traffic.append(engine.traffic + besides)
-                self.seconds.append(at_the_centre + engine.seconds / engine.n_nodes)
+                self.seconds.append(at_the_driver + engine.seconds / engine.n_nodes)
 
             problem.solve(method, engine=engine, on_round=note, **options)
 
@@ -121,7 +121,7 @@ def waited(problem: WProblem, method: str, link: Link, setting: Setting) -> Reco
     seconds: dict[bool, list[float]] = {False: [], True: []}
     for wait in [False, True] * setting["timings"]:
         # A thread for each node: they wait at the same time, as they would over links.
-        with Linked(problem.engine(n_threads=len(problem.shares)), link, wait=wait) as engine:
+        with Linked(problem.engine(n_threads=len(problem.terms)), link, wait=wait) as engine:
             clock = time.perf_counter()
             step = problem.solve(method, engine=engine, **options)
             seconds[wait].append(time.perf_counter() - clock)

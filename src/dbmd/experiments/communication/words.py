@@ -1,4 +1,4 @@
-"""Names and numbers for people."""
+"""Names and numbers in words."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def tasks(setting: Setting) -> list[Task]:
 def run(task: Task, setting: Setting) -> list[Record]:
     """Return the records of a study of one problem, each with what theory needs to know of the problem."""
     problem = make(task["data"], task["n_per_source"], setting)
-    curvature = Curvature.of([f.A for f in problem.shares])
+    curvature = Curvature.of([f.A for f in problem.terms])
     known = asdict(curvature)
     best = problem.solve("exact").W
     return [known | record for record in STUDIES[task["study"]](problem, best, curvature, setting)]

@@ -1,4 +1,4 @@
-"""What governs the rates: the curvature of the shares, and the contraction factors that follow from it."""
+"""What governs the rates: the curvature of the terms of the nodes, and the contraction factors that follow from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dbmd.model.statistics import Float
 
 @dataclass(frozen=True)
 class Curvature:
-    """Of the shares of nodes with the same number of samples and the same noise: A_c = H_c H_c' / sigma^2.
+    """Curvature of the terms of nodes with the same number of samples and the same noise: A_c = H_c H_c' / sigma^2.
 
     Attributes
     ----------

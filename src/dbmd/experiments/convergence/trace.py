@@ -72,7 +72,7 @@ def log_loss(problem: WProblem, W: Float) -> float:
     """Return ln((sum_c ||X_c - W H_c||^2 + lam ||W||_1) / C), as the authors plot it, where all sigma_c are 1."""
     penalty = problem.problem.lam * float(np.abs(W).sum())
     squares = 2.0 * (problem.objective(W) - penalty)
-    return float(np.log((squares + penalty) / len(problem.shares)))
+    return float(np.log((squares + penalty) / len(problem.terms)))
 
 
 def rounds_to(gaps: Sequence[float] | Float, gap: float) -> int | None:

@@ -61,10 +61,10 @@ def losses(runs: Sequence[Record], about: Mapping[str, Any]) -> list[Claim]:
         of = {own[0]["solver"]: own for own in by(where(runs, rule=rule, how="simulated"), "solver")}
         used = {solver: float(gains(own)[1][-1]) for solver, own in of.items()}
         asks = {solver: own[-1]["asks"] for solver, own in of.items()}
-        told = ", ".join(f"{NAMES[solver]} {used[solver]:.2f} with {questions(of[solver][-1])}" for solver in of)
+        values = ", ".join(f"{NAMES[solver]} {used[solver]:.2f} with {questions(of[solver][-1])}" for solver in of)
         holds = all(used["agd"] < used[solver] and asks["agd"] > asks[solver] for solver in ("admm", "cease"))
         text = f"AGD loses more than ADMM and CEASE, because it asks more often ({rule_in_words(rule, about)})"
-        found.append(Claim(f"{text}: efficiency on {most} simulated nodes {told} an iteration.", holds))
+        found.append(Claim(f"{text}: efficiency on {most} simulated nodes {values} an iteration.", holds))
     return found
 
 
@@ -79,8 +79,10 @@ def on_the_cores(runs: Sequence[Record]) -> list[Claim]:
         if cores == 1:
             continue
         at_most = {same[0]["solver"]: float(gains(same)[1][-1]) for same in by(own, "solver")}
-        told = ", ".join(f"{NAMES[solver]} {used:.2f}" for solver, used in at_most.items())
-        text = f"Measured with {ENGINES[own[0]['engine']]}, {cores} nodes on {cores} cores have an efficiency of {told}"
+        values = ", ".join(f"{NAMES[solver]} {used:.2f}" for solver, used in at_most.items())
+        text = (
+            f"Measured with {ENGINES[own[0]['engine']]}, {cores} nodes on {cores} cores have an efficiency of {values}"
+        )
         found.append(Claim(f"{text} (at least {GOOD} asked for).", min(at_most.values()) >= GOOD))
     return found
 

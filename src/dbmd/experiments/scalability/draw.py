@@ -31,7 +31,7 @@ __all__ = ["claims", "draw", "table"]
 DATA = {"covtype": "CoverType", "synthetic": "synthetic"}
 PARTS = {
     "slowest_seconds": ("slowest node", "#1b6ca8"),
-    "centre_seconds": ("centre", "#d1701a"),
+    "centre_seconds": ("driver", "#d1701a"),
     "message_seconds": ("messages", "#c9ced6"),
 }
 
@@ -71,7 +71,7 @@ def draw_speed_up(runs: Sequence[Record]) -> Any:
     network = f"{about['bandwidth'] / 1e9:g} Gbit/s, {1e3 * about['latency']:g} ms one way"
     data = f"{DATA[about['data']]}, {about['rows']:,} samples"
     label(axes[0], f"Speed-up $T_1 / T_p$ ({data})", "nodes p", "times faster than one node")
-    label(axes[1], "Efficiency $T_1 / (p\\,T_p)$", "nodes p", "share of the ideal")
+    label(axes[1], "Efficiency $T_1 / (p\\,T_p)$", "nodes p", "fraction of the ideal")
     axes[0].set_ylim(0, None)
     axes[1].set_ylim(0, 1.15)
     legend(axes[0], handles=[*_solver_marks(runs), Line2D([], [], color=MUTED, lw=1, label="ideal")], loc="upper left")
@@ -207,7 +207,7 @@ def table(records: Sequence[Record], about: Mapping[str, Any]) -> Table:
         ),
         tuple(rows),
         "Times are of an iteration, the least of the repeats. T_p and what follows are simulated: the slowest of the "
-        "nodes, each of which worked alone on one core, the centre, and messages on the network of the figure. "
+        "nodes, each of which worked alone on one core, the driver, and messages on the network of the figure. "
         f"The last but two column has the time of the authors' own program, {1e6 * authors:.0f} µs a sample: where a "
         "pass is slow, messages do not count, and everything scales. The paper calls the reciprocal of the speed-up "
         "efficiency; here it is T_1 / (p T_p).",

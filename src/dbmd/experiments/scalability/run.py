@@ -83,7 +83,7 @@ def simulated(p: int, repeats: Sequence[Sequence[Work]], link: Link) -> Record:
     parts: dict[str, list[float]] = {
         "seconds": [work.seconds(link) for work in best],
         "slowest_seconds": [work.slowest for work in best],
-        "centre_seconds": [work.centre for work in best],
+        "centre_seconds": [work.driver for work in best],
         "message_seconds": [work.messages(link) for work in best],
         "asks": [work.traffic.asks for work in best],
         "floats_down": [work.traffic.floats_down for work in best],

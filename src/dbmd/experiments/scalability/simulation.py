@@ -1,8 +1,8 @@
 """Time on more machines than there are: from the times of nodes that worked alone, and the messages they exchanged.
 
-    T_p = sum over questions of (the slowest node + the centre + the messages)
+    T_p = sum over questions of (the slowest node + the driver + the messages)
 
-A question is done when the last reply is there, so the slowest node counts, and the centre works while the nodes wait.
+A question is done when the last reply is there, so the slowest node counts, and the driver works while the nodes wait.
 One machine needs no network: it has no messages.
 """
 
@@ -25,14 +25,14 @@ class Work:
     ----------
     nodes : array of shape (n_asks, n_nodes)
         Seconds of each node for each question.
-    centre : float
+    driver : float
         Seconds of everything else.
     traffic : Traffic
         What travelled.
     """
 
     nodes: Float
-    centre: float
+    driver: float
     traffic: Traffic
 
     @classmethod
@@ -40,7 +40,7 @@ class Work:
         """Return the least of each time over repeats of the same work: what disturbs a clock only adds to it."""
         return cls(
             np.min([work.nodes for work in repeats], axis=0),
-            min(work.centre for work in repeats),
+            min(work.driver for work in repeats),
             repeats[0].traffic,
         )
 
@@ -50,13 +50,13 @@ class Work:
         return float(self.nodes.max(axis=1).sum())
 
     def messages(self, link: Link) -> float:
-        """Return the seconds that messages take, all nodes of a question over the one line that the centre has."""
+        """Return the seconds that messages take, all nodes of a question over the one line that the driver has."""
         n_nodes = self.nodes.shape[1]
         return 0.0 if n_nodes == 1 else Link(link.latency, link.bandwidth / n_nodes).seconds(self.traffic)
 
     def seconds(self, link: Link) -> float:
         """Return T_p on as many machines as there are nodes."""
-        return self.slowest + self.centre + self.messages(link)
+        return self.slowest + self.driver + self.messages(link)
 
 
 def speed_up(single: float, several: float) -> float:

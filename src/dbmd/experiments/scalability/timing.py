@@ -21,8 +21,8 @@ from dbmd.protocols import Engine, NodeFunction, Reply
 from dbmd.start import Setting, begin
 
 
-class Alone(LocalEngine):
-    """An engine whose nodes work one after the other, in this thread, and tell how long each took.
+class Alone:
+    """An engine whose nodes work one after the other, in this thread, and which measures how long each takes.
 
     The clock is that of the thread (CPU time): what the work takes on a core that nobody else has.
 
@@ -76,7 +76,7 @@ def iterate(
 ) -> tuple[Iteration, ...]:
     """Fit from random samples on nodes of one source, and return the records of the iterations.
 
-    ``on_iteration`` is told of the state after each iteration, and of that before the first.
+    ``on_iteration`` is called with the state before the first iteration and after each one.
     """
     setting = Setting(engine, config, 1, dtype)
     state = begin(setting, random_samples(engine.ask, config.n_components, seed))

@@ -147,8 +147,8 @@ def table(records: Sequence[Record], about: Mapping[str, Any]) -> Table:
         rows.append((f"{data}: noise found", *(_levels(where(own, method=m)) for m in methods)))
     for data in distinct(curves, "data"):
         of = "W" if _of_patterns(where(curves, data=data)[0]) else "memberships"
-        told = {record["method"]: _lowest_and_last(record) for record in where(curves, data=data)}
-        rows.append((f"{data}: {of} by iteration, lowest / last", *(told.get(m, NONE) for m in methods)))
+        ends = {record["method"]: _lowest_and_last(record) for record in where(curves, data=data)}
+        rows.append((f"{data}: {of} by iteration, lowest / last", *(ends.get(m, NONE) for m in methods)))
     rows.append(("seconds of a fit, median", *(_seconds(_found(errors, method=m)) for m in methods)))
     return Table(("", *(LOOKS[method][0] for method in methods)), tuple(rows), _note(errors))
 

@@ -50,7 +50,7 @@ Method = Callable[[Mixtures, int, Setting], Found]
 
 
 def dbmd(data: Mixtures, seed: int, setting: Setting, **parameters: Any) -> Found:
-    """Fit DBMD with its defaults but for some parameters; it is told of the sources."""
+    """Fit DBMD with its defaults but for some parameters; it knows the sources."""
     model = DBMD(data.memberships.shape[1], random_state=seed, **parameters)
     found = model.fit_transform(data.X, source=data.source)
     return Found(found, model.n_iter_, model.components_, np.sqrt(model.noise_variance_))
