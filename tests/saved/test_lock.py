@@ -37,7 +37,10 @@ def assert_free(place):
 def leave(place, **changes):
     """Write the file of somebody else."""
     path = place.with_name("model.lock")
-    path.write_text(json.dumps(lock._this_process() | {"process": NO_PROCESS, "started": "1"} | changes))
+    path.unlink(missing_ok=True)
+    with Lock(place):
+        mine = json.loads(path.read_text())
+    path.write_text(json.dumps(mine | {"process": NO_PROCESS, "started": "1"} | changes))
     return path
 
 
@@ -88,14 +91,18 @@ def test_what_the_dead_left_blocks_nobody(place):
         assert_free(place)
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_without_locks_of_the_system_the_process_is_looked_for(place, monkeypatch):
+    holder = start_holder(place)
+    path = place.with_name("model.lock")
+    theirs = json.loads(path.read_text())
     monkeypatch.setattr(lock, "fcntl", None)  # as on Windows
-    parent = os.getppid()
-    path = leave(place, process=parent, started=lock._started(parent))
-    assert f"process {parent} on" in refusal(place)
+    assert f"process {holder.pid} on" in refusal(place)
     assert path.exists()
-    leave(place, process=parent, started="0")  # its number was given to another process
+    path.write_text(json.dumps(theirs | {"started": "0"}))  # its number was given to another process
     assert_free(place)
+    holder.kill()
+    holder.join()
 
 
 @pytest.mark.usefixtures("file_system")
@@ -136,13 +143,19 @@ def _hold(place, ready):
         multiprocessing.Event().wait()
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")  # the fork does nothing but wait
-def test_a_kill_lets_others_in(place):
+def start_holder(place):
+    """Return a process that has the lock."""
     context = multiprocessing.get_context("fork")
     ready = context.Event()
     holder = context.Process(target=_hold, args=(place, ready))
     holder.start()
     assert ready.wait(30)
+    return holder
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")  # the fork does nothing but wait
+def test_a_kill_lets_others_in(place):
+    holder = start_holder(place)
     assert f"process {holder.pid} on" in refusal(place)
     holder.kill()
     holder.join()
