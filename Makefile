@@ -1,5 +1,6 @@
-# make demo, make test, make check, make docs, make bench: each sets up what it needs in .venv first.
-# The tests run on all cores, so each process keeps BLAS to one. Relative paths only, so that a checkout may lie in a folder with a space in its name.
+# make demo, make test, make check, make bench: each sets up what it needs in .venv first; make oldest in .venv-oldest.
+# The tests run on all cores, so each process keeps BLAS to one; they start many processes, which need bytecode.
+# Relative paths only, so that a checkout may lie in a folder with a space in its name.
 PYTHON ?= python3
 PY := .venv/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
@@ -33,7 +34,7 @@ demo: $(if $(wildcard .venv/installed),.venv/installed,.venv/demo-installed)
 	$(PY) -m dbmd demo
 
 test: .venv/installed
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n auto --dist loadgroup --slow
+	PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n auto --dist loadgroup --slow
 
 oldest:
 	.ci/core-tests .venv-oldest $(PYTHON) --resolution lowest-direct

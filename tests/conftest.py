@@ -10,6 +10,7 @@ from dask_cluster import make_client
 from engine_params import FIXTURES
 from spark_session import make_session
 
+collect_ignore = ["toys"]  # modules of dbmd, for test_plugins.py
 CLUSTERS = {"spark", "dask", "browser"}  # marks of tests that start other programs
 
 

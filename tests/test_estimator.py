@@ -9,6 +9,7 @@ import sys
 import warnings
 from dataclasses import fields
 from functools import cache
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -31,10 +32,14 @@ from dbmd import DBMD
 from dbmd.config import Config
 from dbmd.model.result import Iteration
 
+has_callbacks = pytest.mark.skipif(
+    not hasattr(DBMD, "set_callbacks"), reason="scikit-learn has no callbacks before 1.9"
+)
+
 
 def callback(name, **options):
-    """Return one of scikit-learn's callbacks, which has them since 1.9; before, the test is skipped."""
-    return getattr(pytest.importorskip("sklearn.callback"), name)(**options)
+    """Return one of scikit-learn's callbacks."""
+    return getattr(import_module("sklearn.callback"), name)(**options)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -440,6 +445,7 @@ class Recorder:
         self.events.append("teardown")
 
 
+@has_callbacks
 def test_a_callback_hears_of_the_fit_and_of_each_iteration(data):
     X, source = data
     recorder = Recorder()
@@ -449,6 +455,7 @@ def test_a_callback_hears_of_the_fit_and_of_each_iteration(data):
     assert_array_equal(recorder.X, X)
 
 
+@has_callbacks
 def test_a_callback_gets_a_model_that_can_be_used(data):
     X, source = data
     recorder = Recorder()
@@ -459,6 +466,7 @@ def test_a_callback_gets_a_model_that_can_be_used(data):
     assert recorder.models[0].transform(X, source=source).shape == (len(X), 3)
 
 
+@has_callbacks
 def test_a_callback_that_asks_to_stop_stops_the_fit(data):
     X, source = data
     model = DBMD(3, random_state=0, init=X[:3], tol=0.0).set_callbacks(Recorder(stop_after=2))
@@ -467,6 +475,7 @@ def test_a_callback_that_asks_to_stop_stops_the_fit(data):
     assert_array_equal(model.components_, fitted(X, source, init=X[:3], tol=0.0, max_iter=2).components_)
 
 
+@has_callbacks
 def test_a_callback_is_torn_down_when_the_fit_fails(data):
     X, source = data
     recorder = Recorder()
@@ -479,6 +488,7 @@ def test_a_callback_is_torn_down_when_the_fit_fails(data):
     assert recorder.events[-1] == "teardown"
 
 
+@has_callbacks
 @pytest.mark.parametrize("n_init", [1, 3])
 def test_the_progress_bar_of_scikit_learn_works(n_init, data, capsys):
     X, source = data
@@ -487,6 +497,7 @@ def test_the_progress_bar_of_scikit_learn_works(n_init, data, capsys):
     assert_array_equal(model.components_, fitted(X, source, n_init=n_init).components_)
 
 
+@has_callbacks
 def test_the_progress_bar_of_a_grid_search_works(data, capsys):
     X, _ = data
     search = GridSearchCV(DBMD(random_state=0), {"n_components": [2, 3]}, cv=2).set_callbacks(callback("ProgressBar"))
@@ -498,6 +509,7 @@ def log_likelihood(model, X, y, source=None):
     return model.score(X, source=source)
 
 
+@has_callbacks
 def test_the_scoring_monitor_of_scikit_learn_logs_a_score_for_each_iteration(data):
     """It scores only where it is given y, which is ignored otherwise; the sources are metadata."""
     X, source = data
@@ -511,6 +523,7 @@ def test_the_scoring_monitor_of_scikit_learn_logs_a_score_for_each_iteration(dat
     assert scores[-1] > scores[0]
 
 
+@has_callbacks
 def test_the_scoring_monitor_works_with_named_features_and_without_sources(data):
     X, _ = data
     frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(X.shape[1])])

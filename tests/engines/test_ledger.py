@@ -127,19 +127,19 @@ def test_bytes_do_not_depend_on_the_number_of_samples(cluster, engine):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @on_clusters
 def test_nothing_larger_than_statistics_comes_here_from_data_that_live_there(cluster, engine):
-    there, n = cluster(engine), 500_000
-    if engine == "spark":
-        numbers = ", ".join(f"randn({j})" for j in range(M))
-        data = there.range(0, n, 1, 4).selectExpr(f"array({numbers}) AS x")
-    else:
-        import dask.array as da
+    there, peaks, sizes = cluster(engine), [], (20_000, 20_000, 400_000)  # the first loads what there is to load
+    for n in sizes:
+        if engine == "spark":
+            numbers = ", ".join(f"randn({j})" for j in range(M))
+            data = there.range(0, n, 1, 4).selectExpr(f"array({numbers}) AS x")
+        else:
+            import dask.array as da
 
-        data = da.random.default_rng(0).normal(size=(n, M), chunks=(n // 4, -1))
-    estimator = model(engine, solver="admm", solver_options={"max_rounds": 2}, max_iter=1)
-    estimator.fit(data[:100] if engine == "dask" else data.limit(100))  # so that all modules are loaded
-    tracemalloc.start()
-    try:
-        estimator.fit(data)
-        assert tracemalloc.get_traced_memory()[1] < n * M * 8 / 10
-    finally:
-        tracemalloc.stop()
+            data = da.random.default_rng(0).normal(size=(n, M), chunks=(n // 4, -1))
+        tracemalloc.start()
+        try:
+            model(engine, max_iter=1, effective_features=M).fit(data)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert peaks[2] - peaks[1] < (sizes[2] - sizes[1]) * M * 8 / 10
