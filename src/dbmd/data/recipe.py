@@ -155,8 +155,8 @@ def distinct(column: Any, labels: RowLabels, row: int, name: str) -> tuple[list[
         f"Got a column of {column.type}."
     )
     try:
-        if pa.types.is_float16(column.type):  # Arrow 23 and older do not encode it
-            column = column.cast(pa.float32())
+        if pa.types.is_float16(column.type):  # which old versions of Arrow neither encode nor cast
+            column = pa.array(column.to_numpy(zero_copy_only=False).astype(np.float32))
         encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         values = encoded.dictionary.to_pylist()
     except (pa.ArrowException, ValueError, OverflowError) as error:  # lists, or dates that Python has not
