@@ -416,6 +416,7 @@ def test_kept_and_streamed_files_and_arrays_give_the_same_fit(variant, tmp_path)
             assert_array_equal(model.labels_, expected.labels_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

@@ -60,6 +60,7 @@ def test_the_command_that_the_demo_prints_makes_the_same_model(demo, tmp_path):
     assert mine.objective_ == other.objective_
 
 
+@pytest.mark.slow
 def test_the_demo_needs_no_network(tmp_path, monkeypatch):
     def refuse(*arguments, **options):
         raise AssertionError("the demo opened a connection")

@@ -37,7 +37,7 @@ def assert_on_the_simplex(Ht, dtype):
 
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("basis", BASES)
-@pytest.mark.parametrize("r", [1, 2, 7, 50, 100])
+@pytest.mark.parametrize("r", [1, 2, 7, *(pytest.param(r, marks=pytest.mark.slow) for r in (50, 100))])
 def test_solves_to_tolerance_inside_the_simplex(kernel, dtype, r, basis, prior, rng):
     problem = h_problem(rng, r, samples(r), basis=basis, prior=prior, dtype=dtype)
     Ht = kernel.solve_h(problem.Q, problem.Bt, problem.a)
