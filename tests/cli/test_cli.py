@@ -35,6 +35,7 @@ def demo(tmp_path_factory):
 def test_the_demo_draws_a_picture_and_says_where(demo):
     folder, output = demo
     assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert str(folder / "demo.png") in output
     assert str(folder / "report.html") in output
     assert (folder / "report.html").read_text("utf-8").startswith("<!")
 

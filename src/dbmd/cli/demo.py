@@ -50,7 +50,10 @@ def demo(output: Path, open_it: bool) -> None:
     path = output / "digits.parquet"
     X, digit, source = _digits()
     _write(path, X, digit, source)
-    click.echo(f"{len(X)} handwritten digits of {X.shape[1]} pixels, from three sources. No labels are used.")
+    click.echo(
+        f"{len(X):,} handwritten digits of 8 x 8 pixels, from three labs whose scanners are good, noisy and very noisy."
+        "\nThe labels are not used: ten kinds of digits have to be found from the pixels alone."
+    )
     clock = time.perf_counter()
     data = open_data(path, source="source", label="digit")
     model = DBMD(n_components=10, n_init=STARTS, random_state=SEED).fit(data)
@@ -65,22 +68,26 @@ def demo(output: Path, open_it: bool) -> None:
     }
     click.echo(f"dbmd fitted them in {seconds:.1f} s (best of {STARTS} starts).\n")
     click.echo("               noise     noise     accuracy   accuracy")
-    click.echo("  source       put in    found     dbmd       k-means")
+    click.echo("               put in    found     dbmd       k-means")
     for name, (ours, theirs) in accuracy.items():
         levels = f"{NOISE_PUT_IN[name]:<10.1f}{found[name]:<10.1f}" if name in found else f"{'-':<10}{'-':<10}"
         click.echo(f"  {name:<13}{levels}{ours:<11.2f}{theirs:.2f}")
     click.echo(
-        "\nOne very noisy source spoils k-means for everyone. dbmd finds how noisy each source is, from the data"
-        "\nalone, and lets it count accordingly. (What ten components cannot express, about 2.7 here, counts as noise.)"
+        "\nThe scans of lab C are nearly all noise. k-means takes them as seriously as the others, which spoils its"
+        "\nclusters for all labs. dbmd finds out how noisy each lab is, from the pixels alone, and weighs its scans"
+        "\naccordingly. (What ten patterns cannot express, about 2.7 here, counts as noise, too.)"
     )
 
     command = f"dbmd fit {quoted(str(path))} -k 10 --source source --label digit --n-init {STARTS} -o my-model"
     model.fit_info_["command"] = command + " --image-shape 8x8"
     model.save(output / "model", overwrite=True)
     page = write(model, output / "report.html", image_shape=IMAGE, title="Handwritten digits from three sources")
-    _draw(output / "demo.png", model, data, X, source, found, accuracy)
-    print_result(f"\nLook at the report: {printable(page)}")
-    print_result(f"The same from the data in a file: {command}")
+    picture = _draw(output / "demo.png", model, data, X, source, found, accuracy)
+    say("")
+    if picture is not None:
+        say(f"Look at the picture: {printable(picture)}")
+    say(f"Look at the report: {printable(page)}")
+    say(f"The same from the data in a file: {command}")
     if open_it:
         click.launch(page.resolve().as_uri())
 
@@ -104,12 +111,13 @@ def _write(path: Path, X: Any, digit: Any, source: Any) -> None:
     parquet.write_table(pa.table({"source": source, "digit": digit, **pixels}), path)
 
 
-def _draw(path: Path, model: Any, data: Any, X: Any, source: Any, found: Any, accuracy: Any) -> None:
-    """Draw the picture of the README, where matplotlib is there."""
+def _draw(path: Path, model: Any, data: Any, X: Any, source: Any, found: Any, accuracy: Any) -> Path | None:
+    """Draw the scans and what is left of them without the noise, and return the path; None without matplotlib."""
     try:
         from dbmd.report.demo import draw
     except ModuleNotFoundError:
-        return
+        return None
     names = list(NOISE_PUT_IN)
     numbers = np.array([names.index(name) for name in source])
     draw(X, model.inverse_transform(model.transform(data)), numbers, NOISE_PUT_IN, found, accuracy, path)
+    return path

@@ -50,7 +50,7 @@ def draw(
 def _digits(
     figure: Any, X: NDArray[Any], rebuilt: NDArray[Any], source: NDArray[Any], put_in: Mapping[str, float]
 ) -> None:
-    figure.suptitle("As they came, and as dbmd sees them", fontsize=11, fontweight="bold", x=0.02, ha="left")
+    figure.suptitle("As they came, and as dbmd rebuilds them", fontsize=11, fontweight="bold", x=0.02, ha="left")
     axes = figure.subplots(2 * len(put_in), SAMPLES)
     for c, (name, level) in enumerate(put_in.items()):
         rows = np.flatnonzero(source == c)[:SAMPLES]
@@ -89,7 +89,7 @@ def _accuracy(ax: Any, accuracy: Mapping[str, Sequence[float]]) -> None:
         ax.bar_label(bars, fmt="%.2f", fontsize=8, padding=2)
     ax.set_xticks(places, list(accuracy))
     ax.set_ylim(0, 1)
-    ax.set_title("Clustering accuracy, no labels used", fontsize=11, fontweight="bold", loc="left")
+    ax.set_title("Digits in the right cluster, no labels used", fontsize=11, fontweight="bold", loc="left")
     _plain(ax)
 
 
