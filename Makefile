@@ -15,6 +15,7 @@ help:
 	@echo "make docs    build the site in docs/_build/html, and check its links and names"
 	@echo "make bench   measure speed and memory beside scikit-learn and Spark (an hour or two)"
 	@echo "make lock    note the versions that are installed as those that were tested"
+	@echo "make clean   remove what these made, .venv included"
 
 $(PY):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -62,6 +62,8 @@ for k in range(4):
 ax.set(xlabel="feature", ylabel="components")
 ax.legend(title="engine")
 
+plt.show()
+
 # %%
 # What travels
 # ------------

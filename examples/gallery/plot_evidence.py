@@ -77,6 +77,8 @@ right.set(aspect="equal", xlabel="first direction in the plane", ylabel="second 
 right.set_title("After 8, 64 and 512 iterations")
 right.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 
+plt.show()
+
 # %%
 # The noise levels
 # ----------------
@@ -84,8 +86,6 @@ right.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 
 for inference, models in fits.items():
     print(f"{inference:>8}: {np.sqrt(models[-1].noise_variance_).round(3)}, true levels {sigma}")
-
-plt.show()
 
 # %%
 # :ref:`sphx_glr_gallery_plot_solvers.py` looks at another choice, how the patterns are found from the statistics.

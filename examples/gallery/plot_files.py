@@ -84,6 +84,8 @@ ax.set(xscale="log", xlabel="grain size (µm)", ylabel="per cent in each class")
 ax.set_title("Wide lines: true end members, thin lines: found, grey: samples of the noisiest lab")
 ax.legend()
 
+plt.show()
+
 # %%
 # The core
 # --------

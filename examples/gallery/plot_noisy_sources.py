@@ -79,6 +79,8 @@ ax.set(yticks=[0.02, 0.05, 0.1, 0.2, 0.5], yticklabels=[0.02, 0.05, 0.1, 0.2, 0.
 ax.minorticks_off()
 ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 
+plt.show()
+
 # %%
 # Lines are medians and bands the range over three draws. With ``source`` the noisy samples help a little as long as
 # they have something to say, and hardly matter when they are lost in noise. Without it the error grows with their

@@ -51,6 +51,8 @@ for ax, component, size in zip(axes.flat, model.components_, model.cluster_sizes
     ax.set(xticks=[], yticks=[])
 fig.suptitle("Components")
 
+plt.show()
+
 # %%
 # What is left of the noise
 # -------------------------
@@ -70,6 +72,8 @@ for panel, lab in zip(fig.subfigures(3, 1), labs, strict=True):
     axes[1, 0].set_ylabel("rebuilt")
     for ax in axes.flat:
         ax.set(xticks=[], yticks=[])
+
+plt.show()
 
 # %%
 # The noise of each lab

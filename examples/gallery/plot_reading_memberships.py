@@ -51,6 +51,8 @@ ax.set(aspect="equal", xlim=(-0.2, 1.2), ylim=(-0.15, 1.1))
 ax.set_axis_off()
 ax.legend(loc="upper right", title="handwritten")
 
+plt.show()
+
 # %%
 # Pure and mixed samples
 # ----------------------
@@ -73,6 +75,8 @@ for panel, rows, title in zip(fig.subfigures(2, 1), [purest, most_mixed], ["Pure
     axes[1, 0].set_ylabel("membership")
     panel.supxlabel("component")
 
+plt.show()
+
 # %%
 # What memberships are not
 # ------------------------
@@ -83,8 +87,6 @@ for panel, rows, title in zip(fig.subfigures(2, 1), [purest, most_mixed], ["Pure
 largest = H.max(axis=1)
 print(f"more than 90 % one pattern: {np.mean(largest > 0.9):.0%} of the samples")
 print(f"less than 60 % of any pattern: {np.mean(largest < 0.6):.0%} of the samples")
-
-plt.show()
 
 # %%
 # :ref:`sphx_glr_gallery_plot_spectra.py` has mixtures whose true shares are known.

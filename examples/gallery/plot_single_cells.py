@@ -74,6 +74,8 @@ for k, ax in enumerate(axes[1:]):
 fig.supxlabel("first principal component", fontsize="medium")
 fig.colorbar(points, ax=axes, label="membership")
 
+plt.show()
+
 # %%
 # Against the truth
 # -----------------

@@ -71,6 +71,8 @@ left.set(xscale="log", yscale="log", xlabel="rounds", ylabel="relative distance 
 right.set(xscale="log", xlabel="numbers sent and received by a node")
 left.legend(title="solver")
 
+plt.show()
+
 # %%
 # What a whole fit sends
 # ----------------------

@@ -62,6 +62,8 @@ for material, spectrum, color in zip(materials, spectra, ["C3", "C1", "C2", "C0"
 right.set(title="True spectra", xlabel="wavelength (µm)", ylabel="reflectance", ylim=(0, None))
 right.legend()
 
+plt.show()
+
 # %%
 # Divide each pixel by its sum
 # ----------------------------
@@ -110,6 +112,8 @@ for line, (name, found) in zip(axes, maps.items(), strict=True):
 for ax, material in zip(axes[0], materials, strict=True):
     ax.set_title(material)
 fig.colorbar(image, ax=axes, label="abundance", shrink=0.6)
+
+plt.show()
 
 # %%
 # Without the division, shade is taken for water: both are dark.

@@ -70,6 +70,8 @@ for ax, batch in zip(axes, [9, 19, 29, 59], strict=True):
 axes[0].set_ylabel("second direction")
 fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
+plt.show()
+
 # %%
 # How far they lag behind
 # -----------------------

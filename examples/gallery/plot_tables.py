@@ -32,8 +32,8 @@ print(f"standard deviations from {spread.min():.2f} to {spread.max():.0f}")
 # %%
 # Unscaled and standardised
 # -------------------------
-# One fit of the numbers as they are, one after :class:`~sklearn.preprocessing.StandardScaler`. In the pictures each
-# bar is a wine, split into its three memberships, and the wines are sorted by cultivar.
+# One fit of the numbers as they are, one after ``StandardScaler``. In the pictures each bar is a wine, split into its
+# three memberships, and the wines are sorted by cultivar.
 
 scaler = StandardScaler()
 tables = {"Unscaled": X, "Standardised": scaler.fit_transform(X)}
@@ -53,6 +53,8 @@ for ax, (name, table) in zip(axes, tables.items(), strict=True):
     )
     ax.margins(x=0)
 axes[1].set(xticks=[29, 94, 154], xticklabels=["cultivar 0", "cultivar 1", "cultivar 2"])
+
+plt.show()
 
 # %%
 # Without scaling, the model describes proline and hardly anything else.
