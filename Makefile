@@ -26,9 +26,10 @@ $(PY):
 	$(INSTALL) --editable ".[test,check]"
 	touch $@
 
-# The demo needs neither a cluster nor the tools of the tests. Where everything is installed, nothing is to be done.
+# The demo needs neither a cluster nor the tools of the tests. Where everything is installed, there is nothing to do.
+# Python compiles what the demo imports; to compile all the rest as well would take as long as the installation itself.
 .venv/demo-installed: pyproject.toml | $(PY)
-	$(INSTALL) --editable ".[report]"
+	$(INSTALL) --no-compile --editable ".[report]"
 	touch $@
 
 demo: $(if $(wildcard .venv/installed),.venv/installed,.venv/demo-installed)

@@ -22,6 +22,7 @@ import numpy as np
 from dbmd import DBMD
 
 plt.style.use("tableau-colorblind10")
+# sphinx_gallery_thumbnail_number = 2
 
 feature = np.arange(60)
 patterns = np.array([np.exp(-(((feature - center) / 7) ** 2)) for center in (10, 24, 36, 50)])

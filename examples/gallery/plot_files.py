@@ -24,6 +24,7 @@ from pyarrow import parquet
 import dbmd
 
 plt.style.use("tableau-colorblind10")
+# sphinx_gallery_thumbnail_number = 2
 colors = ["C0", "C1", "C3"]
 rng = np.random.default_rng(0)
 

@@ -72,6 +72,7 @@ for column, noise in enumerate(levels):
 fig, ax = plt.subplots(figsize=(8, 4.2), layout="constrained")
 for (name, style), values in zip(methods.items(), errors, strict=True):
     ax.plot(levels, np.median(values, axis=1), label=name, **style)
+    print(f"{name:>26}:", np.median(values, axis=1).round(3))
     ax.fill_between(levels, values.min(axis=1), values.max(axis=1), color=style["color"], alpha=0.15, linewidth=0)
 ax.set(xscale="log", yscale="log", xlabel="noise of the noisy source (standard deviation; precise source: 0.5)")
 ax.set(ylabel="error of the memberships\nof precise samples", xticks=levels, xticklabels=levels)
@@ -85,7 +86,8 @@ plt.show()
 # Lines are medians and bands the range over three draws. With ``source`` the noisy samples help a little as long as
 # they have something to say, and hardly matter when they are lost in noise. Without it the error grows with their
 # noise, and it would have been better to throw them away. k-means has no memberships between zero and one, so its
-# error is large anyway.
+# error is large anyway. A source whose noise exceeds the distances between the patterns is better left out if it has
+# many times more samples than the others: by their number, they still count.
 #
 # What happens to the patterns
 # ----------------------------

@@ -20,6 +20,7 @@ from sklearn.datasets import load_digits
 from dbmd import DBMD
 
 plt.style.use("tableau-colorblind10")
+# sphinx_gallery_thumbnail_number = 2
 rng = np.random.default_rng(0)
 
 noise = {"lab A": 1.0, "lab B": 4.0, "lab C": 12.0}  # standard deviation, in units of the pixels
@@ -79,7 +80,7 @@ plt.show()
 # The noise of each lab
 # ---------------------
 # ``noise_variance_`` is in the order of ``sources_``. What ten patterns cannot express, a standard deviation of about
-# 2.7 here, counts as noise as well: the curve is what one expects.
+# 2.7 here, counts as noise as well; the solid curve shows what to expect.
 
 found = np.sqrt(model.noise_variance_)
 put_in = np.array([noise[lab] for lab in model.sources_])

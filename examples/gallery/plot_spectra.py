@@ -22,6 +22,7 @@ from scipy.ndimage import gaussian_filter
 from dbmd import DBMD
 
 plt.style.use("tableau-colorblind10")
+# sphinx_gallery_thumbnail_number = 2
 rng = np.random.default_rng(0)
 
 shape = 60, 60

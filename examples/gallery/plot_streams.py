@@ -21,6 +21,7 @@ import numpy as np
 from dbmd import DBMD
 
 plt.style.use("tableau-colorblind10")
+# sphinx_gallery_thumbnail_number = 2
 
 n_batches = 60
 plane = np.linalg.qr(np.random.default_rng(0).normal(size=(10, 2)))[0].T  # (2, 10), orthonormal rows
