@@ -82,11 +82,8 @@ def demo(output: Path, open_it: bool) -> None:
     model.fit_info_["command"] = command + " --image-shape 8x8"
     model.save(output / "model", overwrite=True)
     page = write(model, output / "report.html", image_shape=IMAGE, title="Handwritten digits from three sources")
-    picture = _draw(output / "demo.png", model, data, X, source, found, accuracy)
-    say("")
-    if picture is not None:
-        say(f"Look at the picture: {printable(picture)}")
-    say(f"Look at the report: {printable(page)}")
+    _draw(output / "demo.png", model, data, X, source, found, accuracy)
+    say(f"\nLook at the report: {printable(page)}")
     say(f"The same from the data in a file: {command}")
     if open_it:
         click.launch(page.resolve().as_uri())
@@ -111,13 +108,13 @@ def _write(path: Path, X: Any, digit: Any, source: Any) -> None:
     parquet.write_table(pa.table({"source": source, "digit": digit, **pixels}), path)
 
 
-def _draw(path: Path, model: Any, data: Any, X: Any, source: Any, found: Any, accuracy: Any) -> Path | None:
-    """Draw the scans and what is left of them without the noise, and return the path; None without matplotlib."""
+def _draw(path: Path, model: Any, data: Any, X: Any, source: Any, found: Any, accuracy: Any) -> None:
+    """Draw the scans and what is left of them without the noise, and say where; without matplotlib, do nothing."""
     try:
         from dbmd.report.demo import draw
     except ModuleNotFoundError:
-        return None
+        return
     names = list(NOISE_PUT_IN)
     numbers = np.array([names.index(name) for name in source])
     draw(X, model.inverse_transform(model.transform(data)), numbers, NOISE_PUT_IN, found, accuracy, path)
-    return path
+    click.echo(f"\nLook at the picture: {printable(path)}")
