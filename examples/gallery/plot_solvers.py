@@ -84,9 +84,13 @@ link = Link(latency=0.05, bandwidth=1e8)  # seconds, bits per second
 numbers, seconds = [], []
 for solver in solvers:
     history = models[solver].history_
-    up, down = sum(record.floats_up for record in history), sum(record.floats_down for record in history)
-    numbers.append(up + down)
-    seconds.append(link.seconds(Traffic(sum(record.rounds for record in history), down, up)))
+    traffic = Traffic(
+        asks=sum(record.rounds for record in history),
+        floats_down=sum(record.floats_down for record in history),
+        floats_up=sum(record.floats_up for record in history),
+    )
+    numbers.append(traffic.floats_down + traffic.floats_up)
+    seconds.append(link.seconds(traffic))
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.2), layout="constrained", sharey=True)
 colors = [style["color"] for style in solvers.values()]
