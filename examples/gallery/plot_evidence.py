@@ -5,7 +5,7 @@ Evidence instead of the peak (MAP)
 
 The paper maximises the posterior over the patterns and all memberships together (``inference="map"``). Each sample's
 memberships then fit its noise, and the patterns move outwards as long as the fit runs. By default, dbmd integrates
-the memberships out (``inference="evidence"``): the fit ends at the true patterns, no matter when it is stopped.
+the memberships out (``inference="evidence"``): the patterns come close to the true ones, and stay there.
 """
 
 # %%
@@ -54,7 +54,7 @@ fits = {
 }
 
 # %%
-# The error of the MAP estimate falls, then rises again, and nothing in the data tells when to stop. That of the
+# The error of the MAP estimate falls, then rises again, and nothing in the data says when to stop. That of the
 # evidence falls and stays where it is.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
