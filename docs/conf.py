@@ -37,6 +37,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", rf"(?!({'|'.join(map(re.escape, public_names()))})\b)dbmd\..*"),
     ("py:.*", r"(?!dbmd\.).*\..*"),
+    ("py:meth", "close"),  # in the first line of a class, which the tables of the reference show without its class
 ]
 
 # -- Markdown ----------------------------------------------------------------------------------------------------------
@@ -86,6 +87,11 @@ def is_left_out(app: Any, what: str, name: str, obj: Any, skip: bool, options: A
     return True if re.fullmatch(r"set_\w+_request|set(?!Params)[A-Z]\w*", name) else None
 
 
+def without_arguments(app: Any, what: str, name: str, obj: Any, *_: Any) -> tuple[str, None] | None:
+    """Show a Protocol without the arguments that typing gives it."""
+    return ("", None) if what == "class" and getattr(obj, "_is_protocol", False) else None
+
+
 def with_examples(app: Any, context: Any, lines: list[str]) -> None:
     """Show the examples of a command as a block of code, which sphinx-click makes lines of verse of."""
     shown, is_example = [], False
@@ -109,6 +115,7 @@ def setup(app: Any) -> None:
     """Connect the above; called by Sphinx."""
     app.connect("source-read", as_page)
     app.connect("autodoc-skip-member", is_left_out)
+    app.connect("autodoc-process-signature", without_arguments)
     app.connect("sphinx-click-process-description", with_examples)
     app.connect("sphinx-click-process-options", with_plain_defaults)
 

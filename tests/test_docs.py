@@ -107,3 +107,12 @@ def test_the_map_names_every_module():
     named = re.findall(r"^      (\w+(?:\.\w+)?)/?  .*?(?:  (\w+\.py))?$", section, re.MULTILINE)
     there = {path.name for path in (ROOT / "src" / "dbmd").iterdir() if path.name not in ("__init__.py", "__pycache__")}
     assert {name for pair in named for name in pair if name} | {"py.typed"} == there
+
+
+FILE = re.compile(r"\b(?:src|tests|benchmarks|examples|docs)/[\w/.-]*\w(?:\.py|\.md|/)(?=[`:\s)])")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_a_page_names_is_there(page):
+    for name in FILE.findall(page.read_text("utf-8")):
+        assert (ROOT / name).exists(), name
