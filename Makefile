@@ -61,7 +61,7 @@ bench: .venv/installed
 	$(PY) -m benchmarks
 
 # After make test has passed, in a fresh .venv: what else is installed there would be noted, too.
-lock: .venv/installed
+lock: .venv/installed .venv/docs-installed
 	mkdir -p requirements
 	echo "# What the tests last passed with; make lock writes it. pip install -c requirements/tested.txt '.[anndata,dask]'" > requirements/tested.txt
 	$(PY) -m pip freeze --exclude-editable >> requirements/tested.txt

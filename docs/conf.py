@@ -32,6 +32,9 @@ extensions = [
 ]
 exclude_patterns = ["_build", "_templates", "sg_execution_times.rst", "**/sg_execution_times.rst"]
 templates_path = ["_templates"]
+suppress_warnings = [
+    "sphinx_gallery.space_in_filename"
+]  # the folder of the checkout may have one; check.py looks at the links
 nitpicky = True
 # What is private, and other libraries, have no page here: names of theirs are shown without a link.
 nitpick_ignore_regex = [

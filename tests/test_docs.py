@@ -104,9 +104,9 @@ def test_a_public_name_without_a_page_is_found(site):
 def test_the_map_names_every_module():
     """CONTRIBUTING.md says where everything is: each module and package of dbmd once, and nothing that is not there."""
     section = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("## The map")[1].split("\n## ")[0]
-    named = re.findall(r"^      (\w+(?:\.\w+)?)/?  .*?(?:  (\w+\.py))?$", section, re.MULTILINE)
-    there = {path.name for path in (ROOT / "src" / "dbmd").iterdir() if path.name not in ("__init__.py", "__pycache__")}
-    assert {name for pair in named for name in pair if name} | {"py.typed"} == there
+    named = re.findall(r"^      (\w+)(?:\.py|/)  .*?(?:  (\w+)\.py)?$", section, re.MULTILINE)
+    there = {path.stem for path in (ROOT / "src" / "dbmd").iterdir()} - {"__init__", "__pycache__", "py"}
+    assert {name for pair in named for name in pair if name} == there
 
 
 FILE = re.compile(r"\b(?:src|tests|benchmarks|examples|docs)/[\w/.-]*\w(?:\.py|\.md|/)(?=[`:\s)])")
