@@ -154,6 +154,8 @@ def descend(state: State, setting: Setting, on_iteration: OnIteration = lambda s
         point = state.W if lbfgs.ahead is None else lbfgs.ahead
         passes, warm = 0, len(state.history) % COLD_EVERY > 0
         while True:
+            # H and W: one pass over the samples at a point, then (P) on its statistics, which the driver gathers or the
+            # nodes keep.
             at_nodes = partial(h_step, sigma2=sigma2, warm=warm)
             if solver.GATHERS:
                 stats = engine.ask(at_nodes, point)
@@ -161,12 +163,13 @@ def descend(state: State, setting: Setting, on_iteration: OnIteration = lambda s
             else:
                 summaries = engine.ask(partial(sweep_and_keep, sweep=at_nodes, sigma2=sigma2), point)
                 found = w_step_over_the_nodes(point, summaries, sigma2, engine, solver, config)
+            # sigma
             levels = noise.levels(found.summaries, found.step.W)
             now = objective(found.summaries, found.step.W, levels, config.lam)
             passes += 1
             if evidence is None:
                 break
-            # Residuals that may be rounding say nothing about directions.
+            # Where to make the next pass. Residuals that may be rounding say nothing about directions.
             known = lbfgs if noise.is_above_rounding(found.summaries, found.step.W) else LBFGS()
             updated = known.update(point, found.step.W, found.A, origin, config.lam)
             if lbfgs.accepts(updated, found.A):
