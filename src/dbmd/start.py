@@ -139,7 +139,7 @@ def start_from(
 
 
 def begin(setting: Setting, W: Float, sigma2: Float | None = None) -> State:
-    """Return the state at W, shape (m, r), without evidence."""
+    """Return the state at W, shape (m, r), without evidence; sigma2, shape (n_sources,), is found if not given."""
     dtype = setting.dtype
     origin = origin_of(W, dtype)
     hard = setting.engine.ask(partial(nearest, origin=origin), W)
