@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from dbmd._utils.threads import one_blas_thread
 from dbmd.engines._at_node import run
 from dbmd.errors import EngineError
-from dbmd.model.node import does_continue
+from dbmd.model.node import Node, does_continue
 from dbmd.protocols import NodeFunction, Reply
 
 # Of the questions that filled the caches, the first is kept and so many of the last. No solver depends on earlier ones
@@ -138,14 +138,14 @@ Outcome = PartialSum | Lost | Failed
 class Caches(Protocol):
     """Where a worker keeps the caches of its nodes."""
 
-    def recall(self, index: int, number: int) -> Any:
+    def recall(self, index: int, number: int) -> Node | None:
         """Return the cache of a node after a question; None if it is not there."""
 
-    def keep(self, index: int, number: int, held: Any) -> None:
+    def keep(self, index: int, number: int, held: Node) -> None:
         """Keep the cache of a node after a question, and the one before it, but no older ones."""
 
 
-def answer(node: Any, index: int, call: Call, caches: Caches) -> Outcome:
+def answer(node: Node, index: int, call: Call, caches: Caches) -> Outcome:
     """On the worker: answer the last question of a call.
 
     Parameters
@@ -180,7 +180,7 @@ def answer(node: Any, index: int, call: Call, caches: Caches) -> Outcome:
     return PartialSum(index, index + 1, packed, len(packed), (index,) if changed else ())
 
 
-def _with_cache(node: Any, questions: Sequence[Question], engine: str) -> Any:
+def _with_cache(node: Node, questions: Sequence[Question], engine: str) -> Node:
     """Return a node after the questions that filled its cache."""
     for question in questions:
         try:
@@ -273,13 +273,13 @@ class Remote(ABC):
         self.close()
 
 
-def loaded(node: Any) -> Any:
+def loaded(node: Node) -> Node:
     """On the worker: return a node that stays there; a block in files is read into memory if it is meant to be."""
     load = getattr(node.block, "loaded", None)
     return node if load is None else replace(node, block=load())
 
 
-def _unpacked(question: Question, node: Any) -> tuple[Any, Any, tuple[Any, ...]]:
+def _unpacked(question: Question, node: Node) -> tuple[NodeFunction[Any], Node, tuple[Any, ...]]:
     return pickle.loads(question.function), node, pickle.loads(question.broadcast)
 
 

@@ -39,14 +39,14 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def recall(self, index: int, number: int) -> Any:
+    def recall(self, index: int, number: int) -> Node | None:
         """Return the cache after a question; None if it is not there."""
         try:
             return _spill.load(self.path / str(number))
         except FileNotFoundError:
             return None
 
-    def keep(self, index: int, number: int, held: Any) -> None:
+    def keep(self, index: int, number: int, held: Node) -> None:
         """Keep the cache after a question, and the one before it, for a task that is run twice."""
         earlier = sorted(int(p.name) for p in self.path.glob("*") if p.name.isdecimal()) if self.path.exists() else []
         _spill.dump(held, self.path / str(number))

@@ -361,13 +361,13 @@ class _InMemory:
     """
 
     def __init__(self) -> None:
-        self.held: dict[int, dict[int, Any]] = {}
+        self.held: dict[int, dict[int, Node]] = {}
 
-    def recall(self, index: int, number: int) -> Any:
+    def recall(self, index: int, number: int) -> Node | None:
         """Return the cache of a node after a question; None if it is not there."""
         return self.held.get(index, {}).get(number)
 
-    def keep(self, index: int, number: int, held: Any) -> None:
+    def keep(self, index: int, number: int, held: Node) -> None:
         """Keep the cache of a node after a question, and the one before it."""
         before = self.held.get(index, {})
         self.held[index] = {n: before[n] for n in sorted(n for n in before if n < number)[-1:]} | {number: held}
