@@ -16,17 +16,13 @@ from dbmd._utils.logs import progress_log
 from dbmd.config import Config, Inference, NoiseKind
 from dbmd.dataset import Dataset, framework_of
 from dbmd.estimator._callbacks import CallbackSupportMixin, Task, with_callbacks
-from dbmd.estimator._checks import check_feature_names, check_finite, number_among, number_sources
-from dbmd.h_step import origin_of
-from dbmd.memberships import write_memberships
-from dbmd.model.evidence import Evidence, pooled
-from dbmd.model.noise import Noise
-from dbmd.model.past import PastStatistics
-from dbmd.model.result import Result, State
-from dbmd.model.start import nearest
-from dbmd.online import update
-from dbmd.protocols import Engine, MakeEngine
-from dbmd.registry import load as load_module
+from dbmd.estimator._fitting import fit_dataset, update
+from dbmd.estimator._learned import usable_attributes
+from dbmd.estimator._memberships import check_can_transform
+from dbmd.estimator._opening import opened
+from dbmd.estimator._prediction import PredictionMixin
+from dbmd.model.memory import Memory
+from dbmd.model.result import State
 from dbmd.saved import directory
 
 __all__ = ["DBMD", "load"]
@@ -226,11 +222,11 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
             task = Task(self, given, config.n_init * config.max_iter)
 
             def on_iteration(state: State) -> bool:
-                log(_progress(state))
-                return task.iteration(partial(usable, data, state.W, state.sigma2))
+                log(_iteration_line(state))
+                return task.iteration(partial(usable_attributes, data, state.W, state.sigma2))
 
             self.fit_data(data, on_iteration=on_iteration)
-            task.end(partial(usable, data, self.components_.T, self.noise_variance_))
+            task.end(partial(usable_attributes, data, self.components_.T, self.noise_variance_))
         return self
 
     def fit_data(
@@ -289,7 +285,7 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         is_first = not hasattr(self, "components_")
         with opened(self, X, source, reset=is_first) as data, progress_log(self.verbose) as log:
             if is_first:
-                return self.fit_data(data, on_iteration=lambda state: log(_progress(state)))
+                return self.fit_data(data, on_iteration=lambda state: log(_iteration_line(state)))
             update(self, data)
             log(f"batch {self.n_steps_}: objective {self.objective_:.8g}, {self.fit_info_['seconds']:.2f} s")
         return self
@@ -735,28 +731,10 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         return data.on(data.framework or "local", self.n_nodes, len(self.components_))
 
 
-def _labels(engine: Any, data: Dataset, r: int) -> NDArray[np.intp] | None:
-    """Return the cluster of each sample by the last sweep, shape (n,), if its r memberships were kept here."""
-    return engine.ask(own_labels).values if data.returns_labels and data.keeps_rows(r) else None
-
-
-def _check_can_transform(X: Any) -> None:
-    """Raise a TypeError if the memberships of data are not to be had from here."""
-    home = X.framework if isinstance(X, Dataset) else framework_of(X)
-    if home == "spark":
-        raise TypeError("For a DataFrame of Spark take dbmd.spark.DBMDModel(model).transform(frame).")
-    if home == "dask" and (isinstance(X, Dataset | list | tuple) or type(X).__name__ == "Delayed"):
-        raise TypeError("Of what is on Dask take transform(X) of the dask.array or dask.dataframe itself.")
-
-
-def _rows(model: DBMD, Xt: Any, source: Any = None) -> Any:
-    """Return the memberships of a chunk of samples, of sources that the model knows."""
-    if not Xt.shape[0]:
-        return np.empty((0, len(model.components_)), model.components_.dtype)
-    unknown = set() if source is None or model.noise != "source" else {*np.unique(source)} - {*model.sources_}
-    if unknown and model._prior.any():
-        raise ValueError(f"The model does not know the sources {unknown}: it has a noise level for {model.sources_}.")
-    return model.transform(Xt, source=source)
+def _iteration_line(state: State) -> str:
+    """Return a line about the last iteration."""
+    last = state.history[-1]
+    return f"iteration {last.iteration}: objective {last.objective:.8g}, {last.rounds} rounds, {last.seconds:.2f} s"
 
 
 def load(path: str | Path) -> DBMD:

@@ -16,7 +16,13 @@ from dbmd import algorithm, online
 from dbmd.config import Config
 from dbmd.dataset import Dataset
 from dbmd.estimator._checks import number_among
-from dbmd.estimator._learned import excess, features, learned, order_by_size, set_learned
+from dbmd.estimator._learned import (
+    excess_attributes,
+    feature_attributes,
+    learned_attributes,
+    order_by_size,
+    set_learned,
+)
 from dbmd.estimator._noise import noise_levels
 from dbmd.estimator.fitted import FittedArrays
 from dbmd.model.memory import Memory
@@ -62,10 +68,10 @@ def fit_dataset(model: DBMD, data: Dataset, resume: State | None, on_iteration: 
     before = sum(record.seconds for record in resume.history) if resume is not None else 0.0
     set_learned(
         model,
-        features(data)
+        feature_attributes(data)
         | {"n_steps_": 1, "n_samples_seen_": n}
-        | excess(None if result.evidence is None else np.array(result.evidence.excess), result.sigma2, m)
-        | learned(
+        | excess_attributes(None if result.evidence is None else np.array(result.evidence.excess), result.sigma2, m)
+        | learned_attributes(
             result,
             data,
             source_names=data.model_sources,
@@ -111,8 +117,8 @@ def update(model: DBMD, data: Dataset) -> None:
     set_learned(
         model,
         {"n_steps_": model.n_steps_ + 1, "n_samples_seen_": model.n_samples_seen_ + data.shape[0]}
-        | excess(noise_excess, result.sigma2, m)
-        | learned(
+        | excess_attributes(noise_excess, result.sigma2, m)
+        | learned_attributes(
             result,
             data,
             source_names=source_names,

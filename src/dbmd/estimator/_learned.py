@@ -24,7 +24,7 @@ def set_learned(model: DBMD, attributes: dict[str, Any]) -> None:
             delattr(model, name)
 
 
-def usable(data: Dataset, W: NDArray[Any], sigma2: NDArray[Any]) -> dict[str, Any]:
+def usable_attributes(data: Dataset, W: NDArray[Any], sigma2: NDArray[Any]) -> dict[str, Any]:
     """Return the attributes without which a model cannot be used; callbacks see them during a fit."""
     return {"components_": W.T.astype(data.dtype), "noise_variance_": sigma2, "sources_": data.model_sources}
 
@@ -39,7 +39,7 @@ def order_by_size(result: Result, n: int) -> NDArray[np.intp]:
     return np.lexsort((-np.round(sizes / n, 9), counts == 0))
 
 
-def features(data: Dataset) -> dict[str, Any]:
+def feature_attributes(data: Dataset) -> dict[str, Any]:
     """Return the attributes that describe the features of a dataset."""
     names = data.feature_names
     return {
@@ -48,23 +48,25 @@ def features(data: Dataset) -> dict[str, Any]:
     }
 
 
-def excess(values: NDArray[np.float64] | None, sigma2: NDArray[np.float64], n_features: int) -> dict[str, Any]:
+def excess_attributes(
+    excess: NDArray[np.float64] | None, sigma2: NDArray[np.float64], n_features: int
+) -> dict[str, Any]:
     """Return the attributes on the noise in the plane of the components.
 
     Parameters
     ----------
-    values : array of shape (n_sources,), optional
+    excess : array of shape (n_sources,), optional
         The noise excess of each source; None with ``inference="map"``.
     sigma2 : array of shape (n_sources,)
         The noise levels.
     n_features : int
         Number of features.
     """
-    effective = None if values is None else n_features / pooled(values, sigma2)
-    return {"noise_excess_": values, "effective_features_": effective}
+    effective = None if excess is None else n_features / pooled(excess, sigma2)
+    return {"noise_excess_": excess, "effective_features_": effective}
 
 
-def learned(
+def learned_attributes(
     result: Result,
     data: Dataset,
     *,
