@@ -81,7 +81,7 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return self._transform(X, source)
 
     def inverse_transform(self, H: Any) -> NDArray[Any]:
-        """Return the samples that memberships describe, H @ components_.
+        """Return the samples that memberships describe, ``H @ components_``.
 
         Parameters
         ----------
