@@ -18,6 +18,12 @@ def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="run tests that are marked slow as well, as make test does")
 
 
+def pytest_configure(config):
+    """Refuse a pytest with which pytest-xdist loses the groups: every process would start clusters of its own."""
+    if config.getoption("dist", "no") == "loadgroup" and pytest.version_tuple >= (9, 2):
+        raise pytest.UsageError("--dist loadgroup does not group tests with this pytest. Install 'pytest<9.2'.")
+
+
 def leaves_out_slow(config):
     """Return whether slow tests are left out: unless they are asked for, all of them or one by its name."""
     return not (config.getoption("--slow") or "slow" in config.option.markexpr or "::" in "".join(config.args))
