@@ -21,6 +21,7 @@ Public are the names in ``__all__`` of the modules below, with their documented 
     dbmd.engines          what an engine sends, and how long that takes
     dbmd.errors           what can be caught
     dbmd.data.datasets    data sets with known classes
+    dbmd.protocols        what an engine, a solver, a kernel and a format must offer
 
 Everything else is private and may change at any time: other modules, and names that begin with an underscore. Objects
 that only dbmd makes, such as the records of ``history_``, are public in their documented attributes.

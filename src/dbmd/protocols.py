@@ -17,6 +17,19 @@ if TYPE_CHECKING:
     from dbmd.data.location import Location
     from dbmd.model.node import Node
 
+__all__ = [
+    "Ask",
+    "Cluster",
+    "Engine",
+    "FaceCovariance",
+    "Format",
+    "Kernel",
+    "NodeFunction",
+    "Placement",
+    "Session",
+    "Solver",
+]
+
 Reply = TypeVar("Reply")
 Reply_co = TypeVar("Reply_co", covariant=True)
 
