@@ -1,7 +1,7 @@
-"""What plug-ins must offer: engines, solvers and kernels.
+"""What plug-ins must offer: engines, solvers, kernels and file formats.
 
-A plug-in is one module in ``dbmd.engines``, ``dbmd.solvers`` or ``dbmd.kernels``. The name of the module is the name of
-the plug-in, and the suites in ``tests/*/test_conformance.py`` test every plug-in that they find there.
+A plug-in is one module in ``dbmd.engines``, ``dbmd.solvers``, ``dbmd.kernels`` or ``dbmd.data.formats``. The name of the
+module is the name of the plug-in, and the suites ``test_conformance.py`` test every plug-in that they find there.
 
 Shapes use the letters of the model: m features, r components, n samples, n_i samples of node i.
 """
@@ -107,7 +107,128 @@ class Engine(Protocol):
 MakeEngine = Callable[[list["Node"]], Engine]
 
 
-# -- data --
+class Solver(Protocol):
+    """A method for the W-step: a module of :mod:`dbmd.solvers`.
+
+    It solves (P),  min_W sum_i f_i(W) + lam ||W||_1,  where f_i, the term of node i, is ``node.quadratic``.
+    """
+
+    @property
+    def GATHERS(self) -> bool:
+        """Whether the driver has all statistics after a pass (True), or they stay at the nodes (False)."""
+
+    def solve(
+        self,
+        W: Float,
+        ask: Ask,
+        problem: Problem,
+        *,
+        tol: float = ...,
+        max_rounds: int = ...,
+        on_round: Callable[[Float], object] = ...,
+    ) -> WStep:
+        """Return the minimiser of (P). A method may have further parameters, as keywords with defaults.
+
+        Parameters
+        ----------
+        W : array of shape (m, r)
+            Where to start.
+        ask : Ask
+            Runs a function at the nodes, which have ``node.quadratic``. If the solver gathers, there is one node with
+            the sum of all terms.
+        problem : Problem
+            What the driver knows of (P).
+        tol : float
+            Relative change of W at which to stop.
+        max_rounds : int
+            Largest number of rounds over the nodes.
+        on_round : callable
+            To be called with W after each round.
+
+        Returns
+        -------
+        WStep
+        """
+
+
+class FaceCovariance(Protocol):
+    """The sum of the covariances of memberships, over samples with the same noise level."""
+
+    def add(self, Ht: NDArray[Any], weights: Float | None = None) -> None:
+        """Add samples.
+
+        Parameters
+        ----------
+        Ht : array of shape (n, r), float32 or float64
+            Their memberships. A membership above 1e-6 is on the face.
+        weights : array of shape (n,), optional
+            How often each sample counts; by default once.
+        """
+
+    def total(self) -> tuple[Float, float]:
+        """Return the sums over the samples so far.
+
+        Returns
+        -------
+        S : array of shape (r, r)
+            Sum of the covariances S_F, where F is the face of a sample. Memberships have no unit, nor has S.
+        log_det : float
+            Sum of ln det(precision of the posterior) - ln det(precision of the prior), both on the face.
+        """
+
+
+class Kernel(Protocol):
+    """The H-step for many samples on plain arrays: a module of :mod:`dbmd.kernels`.
+
+    Functions must release the GIL or be short, must not start threads, and must treat each sample by itself: the result
+    of a sample does not depend on the others.
+    """
+
+    def solve_h(
+        self,
+        Q: NDArray[Any],
+        Bt: NDArray[Any],
+        a: NDArray[Any],
+        Ht0: NDArray[Any] | None = None,
+        out: NDArray[Any] | None = None,
+    ) -> NDArray[Any]:
+        """Return for each row b of Bt the minimiser of 1/2 h'Qh - b'h - sum_k a_k ln h_k on the simplex.
+
+        Parameters
+        ----------
+        Q : array of shape (r, r), float64
+            W'W, positive semidefinite, in squared units of the data.
+        Bt : array of shape (n, r), float32 or float64
+            Rows x'W, in squared units of the data.
+        a : array of shape (r,), float64
+            Weights >= 0 of the logarithms, sigma^2 (alpha0 - 1), in squared units of the data.
+        Ht0 : array of shape (n, r), optional
+            Where to start, rows on the simplex. By default the centre of the simplex.
+        out : array of shape (n, r), optional
+            Where to write the result. May be ``Ht0`` itself.
+
+        Returns
+        -------
+        array of shape (n, r), of the type of Bt
+            Memberships: all positive, rows sum to one.
+        """
+
+    def sum_log(self, Ht: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the sums over the samples of ln Ht, shape (r,), float64; Ht is of shape (n, r) and positive."""
+
+    def FaceCovariance(self, Q: Float, noise: float) -> FaceCovariance:
+        """Return an accumulator without samples.
+
+        Parameters
+        ----------
+        Q : array of shape (r, r)
+            W'W, where W is taken about any origin, in squared units of the data.
+        noise : float
+            Variance of the noise in the plane of the components, in squared units of the data.
+        """
+
+
+# -- data ---------------------------------------------------------------------------------------------------------
 
 
 class Format(Protocol):
