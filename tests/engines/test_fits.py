@@ -417,8 +417,8 @@ def test_columns_of_a_dataframe_may_have_numbers_for_names(dask_client, local):
 
 
 @on_dask
-def test_two_hundred_chunks_of_one_row(da):
-    Xt = samples(n=200)[0]
+def test_a_hundred_chunks_of_one_row(da):
+    Xt = samples(n=100)[0]
     found = model("dask", max_iter=1).fit(da.from_array(Xt, chunks=(1, -1)))
     assert close_to(found, model(max_iter=1).fit(Xt), 1e-8)
 
