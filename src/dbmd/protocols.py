@@ -1,7 +1,7 @@
 """What plug-ins must offer: engines, solvers, kernels and file formats.
 
-A plug-in is one module in ``dbmd.engines``, ``dbmd.solvers``, ``dbmd.kernels`` or ``dbmd.data.formats``. The name of the
-module is the name of the plug-in, and the suites ``test_conformance.py`` test every plug-in that they find there.
+A plug-in is one module in ``dbmd.engines``, ``dbmd.solvers``, ``dbmd.kernels`` or ``dbmd.data.formats``. The name of
+the module is the name of the plug-in, and the suites ``test_conformance.py`` test every plug-in that they find there.
 
 Shapes use the letters of the model: m features, r components, n samples, n_i samples of node i.
 """
