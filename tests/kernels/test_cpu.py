@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dbmd.kernels import _faces, _pivoting, cpu
+from dbmd.kernels import _faces, _interior_point, _pivoting, cpu
 from strategies import h_problem
 
 DTYPES = [np.float32, np.float64]
@@ -14,7 +14,7 @@ DTYPES = [np.float32, np.float64]
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("r", [5, _faces.MAX_RANK + 3])
 def test_a_sample_has_the_same_bits_whoever_shares_its_batch(r, dtype, prior, basis, warm, rng):
-    n = 2 * cpu.LANES + 45
+    n = 2 * _interior_point.LANES + 45
     problem = h_problem(rng, r, n, basis=basis, prior=prior, dtype=dtype)
     Ht0 = rng.dirichlet(np.ones(r), n).astype(dtype) if warm else None
 
@@ -26,13 +26,13 @@ def test_a_sample_has_the_same_bits_whoever_shares_its_batch(r, dtype, prior, ba
     batches = [
         rng.permutation(n),
         np.arange(n)[::-1],
-        np.arange(cpu.LANES + 1),
-        np.arange(cpu.LANES),
+        np.arange(_interior_point.LANES + 1),
+        np.arange(_interior_point.LANES),
         np.arange(0, n, 3),
         np.repeat(np.arange(4), 50),
         np.arange(0),
     ]
-    for rows in batches + [np.array([i]) for i in (0, 7, cpu.LANES, n - 1)]:
+    for rows in batches + [np.array([i]) for i in (0, 7, _interior_point.LANES, n - 1)]:
         assert_array_equal(solve(rows), whole[rows])
 
 
@@ -45,11 +45,11 @@ def test_is_compiled_once_for_each_type_whatever_the_rank(rng):
 
     for dtype in DTYPES:
         solve(3, 10, dtype)
-    solvers, logarithms = len(cpu._solve.signatures), len(cpu._sum_log.signatures)
+    solvers, logarithms = len(cpu.solve_interior.signatures), len(cpu._sum_log.signatures)
     for dtype in DTYPES:
         for r in (1, 2, 4, 13, 60):
             solve(r, 1 + 5 * r, dtype)
-    assert len(cpu._solve.signatures) == solvers
+    assert len(cpu.solve_interior.signatures) == solvers
     assert len(cpu._sum_log.signatures) == logarithms
 
 
@@ -58,12 +58,12 @@ def test_read_only_inputs_do_not_compile_it_again(rng):
     problem = h_problem(rng, 3, 10, prior=0.05)
     cold = cpu.solve_h(problem.Q, problem.Bt, problem.a)
     cpu.solve_h(problem.Q, problem.Bt, problem.a, cold)
-    solvers = len(cpu._solve.signatures)
+    solvers = len(cpu.solve_interior.signatures)
     for array in (problem.Q, problem.Bt, problem.a, cold):
         array.setflags(write=False)
     warm = cpu.solve_h(problem.Q, problem.Bt, problem.a, cold)
     assert_array_equal(warm, cpu.solve_h(problem.Q, problem.Bt.copy(), problem.a, cold.copy()))
-    assert len(cpu._solve.signatures) == solvers
+    assert len(cpu.solve_interior.signatures) == solvers
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
