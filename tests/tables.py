@@ -309,6 +309,6 @@ def contents(data, n_nodes=None):
             rows = node.block.first_row + chunk.numbers
             assert (sources[rows] == -1).all(), "a row came twice"
             X[rows], sources[rows] = dense(chunk.Xt), chunk.source_code
-            if chunk.classes is not None:
-                classes[rows] = chunk.classes
+            if chunk.class_codes is not None:
+                classes[rows] = chunk.class_codes
     return X, sources, classes

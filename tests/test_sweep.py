@@ -217,7 +217,7 @@ def test_a_survey_finds_statistics_and_profile_of_a_plain_computation(sources, p
     Xt, W = data(rng, offset=3.0)
     prior, sources, classes = PRIORS[prior], SOURCES[sources], rng.integers(0, 4, N)
     origin = W.mean(axis=1)
-    nodes = [replace(node, keeps_rows=keeps) for node in partition(kind(Xt), sources, 3, classes=classes)]
+    nodes = [replace(node, keeps_rows=keeps) for node in partition(kind(Xt), sources, 3, class_codes=classes)]
     with Engine(nodes, n_threads=1) as engine:
         engine.ask(a_pass(prior), rng.normal(size=W.shape))
         step = partial(survey, sigma2=SIGMA2, prior=prior, origin=origin, n_classes=4)

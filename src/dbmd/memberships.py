@@ -104,6 +104,6 @@ def _split(window: Window) -> Iterator[Window]:
             window.first + i,
             consecutive_rows(window.Xt, i, j),
             window.source_codes if isinstance(window.source_codes, int) else window.source_codes[i:j],
-            None if window.classes is None else window.classes[i:j],
+            None if window.class_codes is None else window.class_codes[i:j],
             {name: column.slice(i, j - i) for name, column in window.extra.items()},
         )

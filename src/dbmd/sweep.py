@@ -139,7 +139,7 @@ def survey(
     h_step = HStep.prepare(node.samples, W, sigma2=sigma2, prior=prior, origin=origin, evidence=evidence)
 
     def count(chunk: Chunk, h: NDArray[Any]) -> None:
-        profile.count(h, chunk.source_code, chunk.classes)
+        profile.count(h, chunk.source_code, chunk.class_codes)
 
     stats = _pass(node, h_step, origin, Ht, warm=False, norms=True, on_chunk=count)
     return replace(node, Ht=Ht), Survey(stats, profile)

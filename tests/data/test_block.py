@@ -97,12 +97,12 @@ def test_rows_are_gathered_from_a_window_of_consecutive_rows_only(window_rows, s
 @pytest.mark.parametrize("sources", SOURCES)
 def test_classes_go_with_their_rows(sources, chunk_rows, rng):
     classes = rng.integers(0, 4, N)
-    for chunk in Block(numbers(rng), SOURCES[sources], classes=classes).chunks():
-        assert_array_equal(chunk.classes, classes[chunk.rows])
+    for chunk in Block(numbers(rng), SOURCES[sources], class_codes=classes).chunks():
+        assert_array_equal(chunk.class_codes, classes[chunk.rows])
 
 
 def test_without_classes_a_chunk_has_none(rng):
-    assert all(chunk.classes is None for chunk in Block(numbers(rng), SOURCES["at random"]).chunks())
+    assert all(chunk.class_codes is None for chunk in Block(numbers(rng), SOURCES["at random"]).chunks())
 
 
 def test_chunks_come_the_same_way_in_every_pass(chunk_rows, rng):

@@ -83,7 +83,7 @@ def test_partitions_of_any_sizes_give_the_same_samples_sources_and_classes(make,
             assert_array_equal(dense(chunk.Xt), Xt[rows])
             assert {str(layout.source_names[chunk.source_code])} == {str(sources[row]) for row in rows}
             if has_classes:
-                assert_array_equal(layout.classes[chunk.classes], np.array(classes)[rows])
+                assert_array_equal(layout.class_names[chunk.class_codes], np.array(classes)[rows])
     assert n == len(Xt)
     assert list(layout.source_names) == sorted(layout.source_names)
 
@@ -97,7 +97,7 @@ def test_a_partition_has_the_samples_with_codes_of_its_own(data):
             rows = i + chunk.numbers
             assert_array_equal(dense(chunk.Xt), Xt[rows])
             assert {partition.sources.names[chunk.source_code]} == {sources[row] for row in rows}
-            assert [partition.classes.names[code] for code in chunk.classes] == [classes[row] for row in rows]
+            assert [partition.classes.names[code] for code in chunk.class_codes] == [classes[row] for row in rows]
 
 
 @given(parted())

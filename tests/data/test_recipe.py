@@ -126,16 +126,16 @@ def test_without_source_and_label_there_is_one_source_and_no_class():
     assert found.first == 7
     assert found.Xt is X
     assert found.source_codes == 0
-    assert found.classes is None
+    assert found.class_codes is None
 
 
 def test_sources_and_classes_are_numbered_by_their_place_among_all_names():
     selection = Selection(("x",), source="lab", label="kind")
     assert selection.others == ("lab", "kind")
-    recipe = Recipe(selection, source_names=np.array(["a", "b", "c"]), classes=np.array([3, 5, 8]))
+    recipe = Recipe(selection, source_names=np.array(["a", "b", "c"]), class_names=np.array([3, 5, 8]))
     found = window(recipe, np.ones((3, 1)), {"lab": ["c", "a", "c"], "kind": ["8", "3", "5"]})
     assert_array_equal(found.source_codes, [2, 0, 2])
-    assert_array_equal(found.classes, [2, 0, 1])
+    assert_array_equal(found.class_codes, [2, 0, 1])
 
 
 def test_a_file_may_be_a_source():

@@ -26,7 +26,7 @@ def test_a_dataset_holds_the_samples_of_the_file_in_order_with_sources_and_class
     assert data.shape == table.X.shape
     assert data.feature_names == written.features
     assert [float(name) for name in data.source_names] == [0.0, 1.0, 2.0]
-    assert [float(name) for name in data.classes] == [0.0, 1.0, 2.0]
+    assert [float(name) for name in data.class_names] == [0.0, 1.0, 2.0]
     assert data.n_sources == 3
     for n_nodes in (None, 1, 3):
         X, sources, classes = contents(data, n_nodes)
@@ -89,7 +89,7 @@ def test_sources_are_numbered_over_all_files_even_where_a_file_has_few_of_them(m
     for name, rows in {"a": "1,z\n2,z\n", "b": "3,m\n", "c": "4,a\n5,z\n"}.items():
         (tmp_path / f"{name}.csv").write_text("x,lab\n" + rows)
     data = open_data(tmp_path, source="lab", label="lab", memory=memory)
-    assert data.source_names.tolist() == data.classes.tolist() == ["a", "m", "z"]
+    assert data.source_names.tolist() == data.class_names.tolist() == ["a", "m", "z"]
     X, sources, classes = contents(data)
     assert_array_equal(X[:, 0], [1, 2, 3, 4, 5])
     assert_array_equal(sources, [2, 2, 1, 0, 2])

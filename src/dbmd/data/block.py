@@ -33,14 +33,14 @@ class Chunk(NamedTuple):
         Their source.
     rows : slice or array of int
         Their numbers in the block.
-    classes : array of int of shape (rows,), optional
+    class_codes : array of int of shape (rows,), optional
         Their known classes, which the fit does not use.
     """
 
     Xt: Any
     source_code: int
     rows: Rows
-    classes: NDArray[np.intp] | None = None
+    class_codes: NDArray[np.intp] | None = None
 
     @property
     def numbers(self) -> NDArray[np.intp]:
@@ -59,7 +59,7 @@ class Window(NamedTuple):
         The samples, numbers of any type.
     source_codes : array of int of shape (rows,), or an int
         The source of each, or of all.
-    classes : array of int of shape (rows,), optional
+    class_codes : array of int of shape (rows,), optional
         Their known classes.
     extra : dict of str to pyarrow.Array
         Columns to copy to the output.
@@ -68,7 +68,7 @@ class Window(NamedTuple):
     first: int
     Xt: Any
     source_codes: NDArray[np.intp] | int = 0
-    classes: NDArray[np.intp] | None = None
+    class_codes: NDArray[np.intp] | None = None
     extra: Mapping[str, Any] = MappingProxyType({})
 
     def chunks(self, dtype: np.dtype[Any], shift: NDArray[np.float64] | None = None) -> Iterator[Chunk]:
@@ -96,7 +96,7 @@ class Window(NamedTuple):
                     slice(part.start + self.first, part.stop + self.first)
                     if isinstance(part, slice)
                     else part + self.first,
-                    None if self.classes is None else self.classes[part],
+                    None if self.class_codes is None else self.class_codes[part],
                 )
 
 
@@ -167,7 +167,7 @@ class Block(Samples):
         Number of the first sample in the whole data: what random choices are keyed by.
     as_type : dtype, optional
         Type to compute with; by default the least floating-point type that holds the entries.
-    classes : array of int of shape (n_i,), optional
+    class_codes : array of int of shape (n_i,), optional
         The known class of each sample.
     """
 
@@ -175,7 +175,7 @@ class Block(Samples):
     source_codes: NDArray[np.intp] | int = 0
     first_row: int = 0
     as_type: np.dtype[Any] | None = None
-    classes: NDArray[np.intp] | None = None
+    class_codes: NDArray[np.intp] | None = None
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -201,7 +201,7 @@ class Block(Samples):
         """Yield the samples as they are stored: all at once, or with several sources, in pieces of bounded size."""
         n = self.shape[0]
         if isinstance(self.source_codes, int):
-            yield Window(0, self.Xt, self.source_codes, self.classes)
+            yield Window(0, self.Xt, self.source_codes, self.class_codes)
             return
         # Of bounded size: gathering the rows of a source from the whole block would read a memory map in random order.
         size = chunk_rows(self.Xt, self.dtype)
@@ -210,8 +210,8 @@ class Block(Samples):
         step = max(size, min(size * n_sources, most))
         for i in range(0, n, step):
             j = min(i + step, n)
-            classes = None if self.classes is None else self.classes[i:j]
-            yield Window(i, consecutive_rows(self.Xt, i, j), self.source_codes[i:j], classes)
+            class_codes = None if self.class_codes is None else self.class_codes[i:j]
+            yield Window(i, consecutive_rows(self.Xt, i, j), self.source_codes[i:j], class_codes)
 
 
 def float_type(dtype: DTypeLike) -> np.dtype[Any]:

@@ -232,7 +232,7 @@ class CollectionLayout:
         Type to compute with.
     rows : dict of int to range
         For each partition, the numbers of its samples in the whole data.
-    source_names, classes : array, optional
+    source_names, class_names : array, optional
         Names of all sources and classes in order; codes are indices into them.
     """
 
@@ -240,7 +240,7 @@ class CollectionLayout:
     dtype: np.dtype[Any]
     rows: dict[int, range]
     source_names: NDArray[Any] | None
-    classes: NDArray[Any] | None
+    class_names: NDArray[Any] | None
 
     @classmethod
     def of(
@@ -275,10 +275,10 @@ class CollectionLayout:
         source_codes: NDArray[np.intp] | int = 0
         if partition.sources is not None and self.source_names is not None:
             source_codes = partition.sources.codes_among(self.source_names)
-        classes = None
-        if partition.classes is not None and self.classes is not None:
-            classes = partition.classes.codes_among(self.classes)
-        return Block(Xt, source_codes, rows.start, self.dtype, classes)
+        class_codes = None
+        if partition.classes is not None and self.class_names is not None:
+            class_codes = partition.classes.codes_among(self.class_names)
+        return Block(Xt, source_codes, rows.start, self.dtype, class_codes)
 
 
 @dataclass(frozen=True)

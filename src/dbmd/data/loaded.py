@@ -49,14 +49,14 @@ class ArrayLoader:
     ----------
     source_codes : array of int of shape (n,)
         The source of each sample.
-    classes : array of int of shape (n,), optional
+    class_codes : array of int of shape (n,), optional
         The class of each sample.
     """
 
     def __init__(self, shape: tuple[int, int], stored: np.dtype[Any], *, is_sparse: bool, has_classes: bool) -> None:
         self.stored = stored
         self.source_codes = np.zeros(shape[0], np.intp)
-        self.classes = np.zeros(shape[0], np.intp) if has_classes else None
+        self.class_codes = np.zeros(shape[0], np.intp) if has_classes else None
         self._dense = None if is_sparse else np.empty(shape, stored)
         self._sparse: dict[int, Any] = {}
 
@@ -72,8 +72,8 @@ class ArrayLoader:
             first = block.first_row + window.first
             rows = slice(first, first + window.Xt.shape[0])
             self.source_codes[rows] = window.source_codes
-            if self.classes is not None and window.classes is not None:
-                self.classes[rows] = window.classes
+            if self.class_codes is not None and window.class_codes is not None:
+                self.class_codes[rows] = window.class_codes
             if self._dense is None:
                 self._sparse[first] = window.Xt.astype(self.stored)
             else:
@@ -124,8 +124,8 @@ class DeferredBlock(Samples):
         return self.stream.windows()
 
     def loaded(self) -> Block:
-        """Read the samples, and return them in memory."""
-        has_classes = self.stream.recipe.classes is not None
+        """Return the samples in memory."""
+        has_classes = self.stream.recipe.class_names is not None
         loader = ArrayLoader(self.shape, self.stored, is_sparse=self.is_sparse, has_classes=has_classes)
         loader.fill(replace(self.stream, first_row=0))
-        return Block(loader.samples(), loader.source_codes, self.first_row, self.dtype, loader.classes)
+        return Block(loader.samples(), loader.source_codes, self.first_row, self.dtype, loader.class_codes)

@@ -17,7 +17,7 @@ def partition(
     source_codes: NDArray[np.intp] | int,
     n_nodes: int,
     dtype: np.dtype[Any] | None = None,
-    classes: NDArray[np.intp] | None = None,
+    class_codes: NDArray[np.intp] | None = None,
 ) -> list[Node]:
     """Return nodes of consecutive samples, of sizes that differ by at most one; views, not copies.
 
@@ -31,7 +31,7 @@ def partition(
         Number of nodes; no more are made than there are samples.
     dtype : dtype, optional
         Type to compute with.
-    classes : array of int of shape (n,), optional
+    class_codes : array of int of shape (n,), optional
         The known class of each sample.
 
     Returns
@@ -48,7 +48,7 @@ def partition(
                 source_codes if isinstance(source_codes, int) else source_codes[start:stop],
                 first_row=int(start),
                 as_type=dtype,
-                classes=None if classes is None else classes[start:stop],
+                class_codes=None if class_codes is None else class_codes[start:stop],
             ),
         )
         for start, stop in pairwise(edges)

@@ -59,14 +59,14 @@ class Recipe:
         The columns.
     categories : dict of str to array
         The categories of each column to one-hot code, in order.
-    source_names, classes : array, optional
+    source_names, class_names : array, optional
         Names of all sources and classes in order; codes are indices into them. None without a source or a label.
     """
 
     selection: Selection
     categories: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     source_names: NDArray[Any] | None = None
-    classes: NDArray[Any] | None = None
+    class_names: NDArray[Any] | None = None
 
     @property
     def feature_names(self) -> list[str]:
@@ -104,10 +104,10 @@ class Recipe:
         elif self.source_names is not None and selection.source is not None:
             source = selection.source
             source_codes = codes_among(batch.others[source], self.source_names, reader, row, source)
-        classes = None
-        if selection.label is not None and self.classes is not None:
-            classes = codes_among(batch.others[selection.label], self.classes, reader, row, selection.label)
-        return Window(first, Xt, source_codes, classes, {name: batch.others[name] for name in selection.keep})
+        class_codes = None
+        if selection.label is not None and self.class_names is not None:
+            class_codes = codes_among(batch.others[selection.label], self.class_names, reader, row, selection.label)
+        return Window(first, Xt, source_codes, class_codes, {name: batch.others[name] for name in selection.keep})
 
     def _one_hot(self, batch: Batch, reader: Reader, row: int, name: str, as_sparse: bool) -> Any:
         values, codes = distinct(batch.others[name], reader, row, name)

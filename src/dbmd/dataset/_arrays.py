@@ -27,7 +27,7 @@ class InMemory(Dataset):
     source_codes : array of int of shape (n,), or an int
         The source of each sample, or of all: an index into ``source_names``.
     class_codes : array of int of shape (n,), optional
-        The known class of each sample: an index into ``classes``.
+        The known class of each sample: an index into ``class_names``.
     default_n_nodes : int, optional
         Number of nodes if the caller has no wish; by default the number of threads.
     """

@@ -33,7 +33,7 @@ class Dataset(ABC):
         Names of the sources. None if all samples are from one source without a name.
     feature_names : sequence of str, optional
         Names of the features.
-    classes : array of shape (n_classes,), optional
+    class_names : array of shape (n_classes,), optional
         Names of the known classes.
     about : dict, optional
         Where the data come from, for the record: paths, columns, fingerprint.
@@ -45,7 +45,7 @@ class Dataset(ABC):
     dtype: np.dtype[Any]
     source_names: NDArray[Any] | None = None
     feature_names: Sequence[str] | None = None
-    classes: NDArray[Any] | None = None
+    class_names: NDArray[Any] | None = None
     about: Mapping[str, Any] | None = None
     memory: int | None = None
 

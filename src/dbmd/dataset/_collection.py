@@ -151,7 +151,7 @@ def open_collection(
         dtype=layout.dtype,
         source_names=layout.source_names,
         feature_names=found.columns,
-        classes=layout.classes,
+        class_names=layout.class_names,
         about={
             "paths": [shown(path) for path in ([paths] if isinstance(paths, str | Path) else paths)],
             "source": options.source if isinstance(options.source, str) else None,

@@ -120,7 +120,7 @@ def open_files(
         dtype=dtype,
         source_names=recipe.source_names,
         feature_names=recipe.feature_names,
-        classes=recipe.classes,
+        class_names=recipe.class_names,
         about={
             "paths": [shown(path) for path in paths],
             "source": options.source,
@@ -166,13 +166,13 @@ def _loaded(files: FileDataset, stored: np.dtype[Any]) -> InMemory:
     """Return the same data in memory."""
     nodes = files.nodes(None, 0)
     is_sparse = files.readers[0].sparse  # as all of them
-    loader = ArrayLoader(files.shape, stored, is_sparse=is_sparse, has_classes=files.classes is not None)
+    loader = ArrayLoader(files.shape, stored, is_sparse=is_sparse, has_classes=files.class_names is not None)
     with Engine(nodes) as engine:
         engine.ask(loader.load)
     return InMemory(
         **files.common_fields(),
         Xt=loader.samples(),
         source_codes=loader.source_codes if files.n_sources > 1 else 0,
-        class_codes=loader.classes,
+        class_codes=loader.class_codes,
         default_n_nodes=max(len(nodes), available_threads()),
     )

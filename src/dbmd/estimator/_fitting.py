@@ -131,7 +131,7 @@ def update(model: DBMD, data: Dataset) -> None:
 
 
 def _n_classes(data: Dataset) -> int:
-    return 0 if data.classes is None else len(data.classes)
+    return 0 if data.class_names is None else len(data.class_names)
 
 
 def _labels(engine: Any, data: Dataset, r: int) -> NDArray[np.intp] | None:

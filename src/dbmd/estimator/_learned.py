@@ -121,6 +121,6 @@ def _info(result: Result, data: Dataset, seconds: float, seed: int | None) -> di
         "dtype": data.dtype.name,
         "explained": float(result.explained[-1]),
         "explained_by_source": [None if np.isnan(part) else float(part) for part in result.explained[:-1]],
-        "classes": None if data.classes is None else data.classes.tolist(),
+        "classes": None if data.class_names is None else data.class_names.tolist(),
         "data": None if data.about is None else dict(data.about),
     }

@@ -73,7 +73,7 @@ class Profile:
 
         return replace(self, **{name: placed(getattr(self, name)) for name in ("n", "counts", "sizes", "largest")})
 
-    def count(self, Ht: NDArray[np.floating], source_code: int, classes: NDArray[np.intp] | None = None) -> None:
+    def count(self, Ht: NDArray[np.floating], source_code: int, class_codes: NDArray[np.intp] | None = None) -> None:
         """Add samples of one source, in place.
 
         Parameters
@@ -82,7 +82,7 @@ class Profile:
             Their memberships.
         source_code : int
             Their source.
-        classes : array of int of shape (n,), optional
+        class_codes : array of int of shape (n,), optional
             Their known classes.
         """
         n, r = Ht.shape
@@ -93,5 +93,5 @@ class Profile:
         self.sizes[source_code] += Ht.sum(axis=0, dtype=np.float64)
         self.largest[source_code] += np.bincount(bins[np.arange(n), cluster], minlength=BINS)
         self.memberships[:] += np.bincount((bins + BINS * np.arange(r)).ravel(), minlength=r * BINS).reshape(r, BINS)
-        if classes is not None:
-            np.add.at(self.contingency, (classes, cluster), 1)
+        if class_codes is not None:
+            np.add.at(self.contingency, (class_codes, cluster), 1)
