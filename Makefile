@@ -1,11 +1,11 @@
-# make demo, make test, make check, make bench: each sets up what it needs in .venv first; make oldest in .venv-oldest.
+# make demo, test, check, docs, bench: each sets up what it needs in .venv first; make oldest in .venv-oldest.
 # The tests run on all cores, so each process keeps BLAS to one; they start many processes, which need bytecode.
 # Relative paths only, so that a checkout may lie in a folder with a space in its name.
 PYTHON ?= python3
 PY := .venv/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench lock clean
+.PHONY: help demo test oldest check docs bench lock clean
 
 help:
 	@echo "make demo    fit built-in real data and show what was found"
@@ -67,4 +67,4 @@ lock: .venv/installed .venv/docs-installed
 	$(PY) -m pip freeze --exclude-editable >> requirements/tested.txt
 
 clean:
-	rm -rf .venv demo docs/_build docs/api docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* demo docs/_build docs/api docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis

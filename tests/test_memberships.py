@@ -113,7 +113,7 @@ def test_sparse_data_give_what_dense_ones_give(problem, tmp_path):
     found = []
     for name in ("data.npz", "data.npy"):
         block = dbmd.open_data(tmp_path / name).nodes(1, 1)[0].block
-        pieces = project(block, W, sigma2=np.ones(1), prior=np.zeros(3), n_threads=2)
+        pieces = iter_memberships(block, W, sigma2=np.ones(1), prior=np.zeros(3), n_threads=2)
         found.append(np.concatenate([Ht for _, Ht in pieces]))
     np.testing.assert_allclose(found[0], found[1], atol=1e-10)
 

@@ -39,11 +39,12 @@ from dbmd.model.noise import Noise
 from dbmd.model.objective import explained_variance, objective
 from dbmd.model.past import PastStatistics
 from dbmd.model.result import Iteration, Result, State
-from dbmd.model.start import STARTS, Sample, draw_sample, k_means, nearest
-from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, gram, middle
-from dbmd.registry import load
-from dbmd.solvers import WStep
-from dbmd.sweep import Survey, origin_of, summarise, survey, sweep
+from dbmd.model.statistics import Float, PerSource
+from dbmd.protocols import Engine
+from dbmd.registry import load_solver
+from dbmd.start import Setting, find_start, start_from
+from dbmd.sweep import survey, sweep, sweep_and_keep
+from dbmd.w_step import w_step_on_the_driver, w_step_over_the_nodes
 
 OnIteration = Callable[[State], object]
 # In one sweep of so many, memberships start from W alone instead of from the last memberships: a fit that is resumed

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dbmd.model.start import STARTS
+from dbmd.protocols import MakeEngine
 from dbmd.registry import load, names
 
 Inference = Literal["evidence", "map"]
@@ -65,7 +66,7 @@ class Config:
     solver_options: Mapping[str, Any] | None = field(
         default=None, metadata={"doc": "Options of the solver: tol, max_rounds, rho, gamma."}
     )
-    engine: Any = field(default="local", metadata={"doc": "Where the samples are processed."})
+    engine: str | MakeEngine = field(default="local", metadata={"doc": "Where the samples are processed."})
     n_nodes: int | None = field(default=None, metadata={"doc": "Number of nodes that the samples are divided among."})
     random_state: Any = field(default=None, metadata={"doc": "Seed of the start: the same seed gives the same result."})
     warm_start: bool = field(default=False, metadata={"doc": "Start from the components of the last fit."})

@@ -88,7 +88,7 @@ class HStep:
             Name of the kernel.
         """
         origin = origin_of(W, samples.dtype) if origin is None else origin
-        shift = np.zeros_like(origin) if near_zero and samples.is_in_a_row else samples.shift_for(origin)
+        shift = np.zeros_like(origin) if near_zero and samples.is_contiguous else samples.shift_for(origin)
         c = W.mean(axis=1)
         shared, own = np.sum((c - shift) ** 2), np.sum((W - c[:, None]) ** 2) / W.shape[1]
         # With a prior, where the H-step stops depends on Q: then it must be the same for dense and sparse samples.

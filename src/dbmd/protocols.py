@@ -13,9 +13,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from dbmd.data.formats import Reader
     from dbmd.data.location import Location
     from dbmd.model.node import Node
+    from dbmd.model.problem import Problem
+    from dbmd.model.statistics import Float
+    from dbmd.solvers import WStep
 
 __all__ = [
     "Ask",

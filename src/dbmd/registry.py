@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from dbmd.protocols import Cluster, Format, MakeEngine
+    from dbmd.protocols import Cluster, Format, Kernel, MakeEngine, Solver
 
 
 @cache
@@ -35,6 +35,16 @@ def load(kind: str, name: str) -> ModuleType:
     if name not in names(kind):
         raise ValueError(f"Unknown {kind.removesuffix('s')} {name!r}. Known: {', '.join(names(kind))}.")
     return import_module(f"dbmd.{kind}.{name}")
+
+
+def load_solver(name: str) -> Solver:
+    """Return a solver by its name."""
+    return cast("Solver", load("solvers", name))
+
+
+def load_kernel(name: str) -> Kernel:
+    """Return a kernel by its name."""
+    return cast("Kernel", load("kernels", name))
 
 
 def load_engine(name: str) -> MakeEngine:

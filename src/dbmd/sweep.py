@@ -62,10 +62,11 @@ def sweep(
     origin = np.zeros(len(W)) if origin is None else origin
     norms = node.norms if node.origin is not None and np.array_equal(node.origin, origin) else None
     warm = warm and node.Ht is not None
-    Ht = _room(node, W) if node.Ht is None else node.Ht
-    shift = np.zeros_like(origin) if near_zero and node.block.is_contiguous else node.block.shift_for(origin)
-    h_step = HStep.at(W, prior, sigma2, node.block.dtype, shift, evidence)
-    stats = _pass(node, h_step, origin, shift, Ht, warm=warm, norms=norms is None)
+    Ht = _empty_memberships(node, W) if node.Ht is None else node.Ht
+    h_step = HStep.prepare(
+        node.samples, W, sigma2=sigma2, prior=prior, origin=origin, near_zero=near_zero, evidence=evidence
+    )
+    stats = _pass(node, h_step, origin, Ht, warm=warm, norms=norms is None)
     if norms is None:
         norms = {c: s.sq_norm for c, s in stats.items()}
     else:

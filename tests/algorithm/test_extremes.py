@@ -32,6 +32,7 @@ def test_a_fit_that_converges_does_not_warn(solver):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_a_smaller_tolerance_takes_longer_and_ends_lower():
     X, source, _, _ = mixture(0)
     coarse = fitted(X, source, n_components=3, inference="map", tol=1e-2)
@@ -112,6 +113,7 @@ DEGENERATE = {
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("lam", [0.0, 0.5])
 @pytest.mark.parametrize("alpha", [1.0, 2.0])
 @pytest.mark.parametrize("name", DEGENERATE)
@@ -124,6 +126,7 @@ def test_degenerate_data_gives_finite_results(name, alpha, lam):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("lam", [0.0, 0.5])
 def test_a_component_without_samples_stays_finite(solver, lam):
@@ -135,6 +138,7 @@ def test_a_component_without_samples_stays_finite(solver, lam):
     assert_never_rises(model, X)
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("lam", [0.0, 0.5])

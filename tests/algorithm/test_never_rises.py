@@ -45,6 +45,7 @@ def test_the_objective_never_rises(solver, data):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("lam", [0.0, 2.0])
 @pytest.mark.parametrize(
     ("solver", "options"),
@@ -63,6 +64,7 @@ def test_the_objective_never_rises_when_a_solver_stops_early(solver, options, la
         assert_never_rises(model, X)
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("noise", ["source", "shared"])

@@ -13,6 +13,7 @@ from .fits import SOLVERS, fitted, mixture
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize(("solver", "noise"), [("exact", "source"), ("exact", "shared"), ("agd", "shared")])
 @pytest.mark.parametrize("alpha", [2.0, (2.0, 1.7, 2.4)], ids=["number", "vector"])
 def test_a_tight_fit_ends_at_a_stationary_point(solver, noise, alpha):
@@ -46,6 +47,7 @@ def test_a_tight_fit_ends_at_a_stationary_point(solver, noise, alpha):
     assert_allclose(sigma2, expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_no_small_step_from_the_end_of_a_fit_goes_down():
     """The same without derivatives: the objective at random neighbours, all three moved, is not lower."""

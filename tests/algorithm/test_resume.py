@@ -49,6 +49,7 @@ def assert_same_fit(one, other):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("keeps", [True, False], ids=["rows kept", "rows not kept"])
 @pytest.mark.parametrize("solver", SOLVERS)
 @settings(max_examples=4)

@@ -62,6 +62,7 @@ def test_of_several_starts_the_labels_are_those_of_the_one_that_is_kept():
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize(("inference", "rise"), [("map", 0.0), ("evidence", 1e-2)])
 def test_of_several_starts_the_lowest_objective_is_kept(inference, rise):
     gains = []
@@ -77,6 +78,7 @@ def test_of_several_starts_the_lowest_objective_is_kept(inference, rise):
     assert max(gains) > rise
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("init", ["k-means++", "k-means||", "random"])

@@ -44,6 +44,7 @@ def test_the_names_of_the_sources_do_not_matter():
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-3, 7.0, 1e4])
 @pytest.mark.parametrize("noise", ["source", "shared", 0.5])
 @pytest.mark.parametrize(

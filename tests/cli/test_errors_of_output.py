@@ -137,6 +137,7 @@ def test_data_with_other_columns_than_the_model_are_refused(columns, folder, tmp
 # -- how it is said ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -196,6 +197,7 @@ def test_a_reader_that_has_seen_enough_is_no_error():
     assert running.communicate(timeout=60)[1] == ""
 
 
+@pytest.mark.slow
 def test_a_closed_stderr_is_no_error(folder, tmp_path):
     running = process("fit", folder / "good.npy", "-k", "3", "-o", tmp_path / "new", preexec_fn=lambda: os.close(2))
     out, err = running.communicate(timeout=60)

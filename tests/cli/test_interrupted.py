@@ -15,7 +15,7 @@ import dbmd
 from cli.resuming import BASE, assert_same_model, checkpoint_of, command, resume
 from cli.running import process, refused, run, samples, wait_for, write_parquet
 from dbmd import storage
-from dbmd.algorithm import FRESH
+from dbmd.algorithm import COLD_EVERY
 from dbmd.saved.lock import Lock
 
 # -- the life of a checkpoint --------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def test_a_checkpoint_that_is_none_is_an_error(stopped):
 
 def test_progress_says_where_it_goes_on(stopped):
     fit = [argument for argument in resume(stopped) if argument != "-q"]
-    assert f"Going on after iteration {FRESH}." in run(*fit).stderr
+    assert f"Going on after iteration {COLD_EVERY}." in run(*fit).stderr
 
 
 def test_a_checkpoint_can_be_written_beside_a_model_in_a_new_folder(data, tmp_path, kill_after):
@@ -198,6 +198,7 @@ def long(tmp_path_factory):
 LONG = ("-k", "4", "--source", "lab", "--inference", "map", "--alpha", "1.5", "--tol", "0", "--no-report")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "options"),
     [
@@ -239,6 +240,7 @@ def test_a_fit_that_is_killed_again_and_again_ends_like_one_that_is_not(file, op
 STOPS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", STOPS, ids=lambda number: number.name)
 def test_a_signal_saves_the_state_and_says_how_to_go_on(number, long, tmp_path, kill_after):
     # Without memory for memberships, every state can be gone on from, the first one too.
@@ -258,6 +260,7 @@ def test_a_signal_saves_the_state_and_says_how_to_go_on(number, long, tmp_path, 
     assert f"Going on after iteration {done[1]}." in run(*fit, "--resume", code=1).stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", STOPS, ids=lambda number: number.name)
 def test_a_signal_before_the_first_iteration_says_that_nothing_was_saved(number, tmp_path):
     # While the data are read, to be sure.
@@ -274,6 +277,7 @@ main(["fit", "data.csv", "-k", "2", "-o", {str(tmp_path / "model")!r}])
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_ctrl_c_that_a_library_handles_in_its_own_way_saves_the_state(data, tmp_path):
     code = f"""
 from dbmd.cli import main
@@ -289,6 +293,7 @@ main({[str(argument) for argument in command(data, "streamed", "-o", tmp_path / 
     assert [path.name for path in tmp_path.iterdir()] == ["model.checkpoint"]
 
 
+@pytest.mark.slow
 def test_a_signal_while_the_model_is_saved_loses_nothing(data, tmp_path):
     fit = [str(argument) for argument in command(data, "one source", "-o", tmp_path / "model")]
     code = f"""

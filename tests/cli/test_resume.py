@@ -8,7 +8,7 @@ import pytest
 import dbmd
 from cli.resuming import BASE, FITS, MANY, assert_same_model, checkpoint_of, command, reached, resume
 from cli.running import refused, run, samples, write_parquet
-from dbmd.algorithm import FRESH
+from dbmd.algorithm import COLD_EVERY
 from dbmd.saved.checkpoint import Checkpoint
 
 

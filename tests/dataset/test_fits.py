@@ -15,6 +15,7 @@ from tables import LABEL, PLAIN, VARIANTS, Table, as_csv, as_npy, as_parquet
 from .common import KEPT, STREAMED, assert_same_fit, blocks, fitted, mixed, opened
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", [*PLAIN, *(name for name in VARIANTS if name.endswith("elsewhere"))])
 def test_kept_and_streamed_files_and_arrays_give_the_same_fit(variant, tmp_path):
     table = mixed(kind=VARIANTS[variant].kind)
@@ -28,6 +29,7 @@ def test_kept_and_streamed_files_and_arrays_give_the_same_fit(variant, tmp_path)
             assert_array_equal(model.labels_, expected.labels_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -56,6 +58,7 @@ def test_float32_gives_the_same_fit_as_far_as_it_can_tell(memory, tmp_path):
     assert_same_fit(model, fitted(table.X, source=table.sources), atol=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arrangement", "n_sources"), [("sorted", 150), ("at random", 60), ("each file", 40)])
 def test_streamed_data_of_many_sources_give_the_fit_of_the_arrays(arrangement, n_sources, tmp_path, rng):
     table = mixed(n=1200)

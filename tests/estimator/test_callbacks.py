@@ -4,12 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.datasets import load_iris
 from sklearn.model_selection import GridSearchCV
 
 from dbmd import DBMD
 from estimator.making import fitted, run_python
+
+callback = pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks since 1.9")
 
 
 class Recorder:
@@ -79,14 +80,14 @@ def test_a_callback_is_torn_down_when_the_fit_fails(data):
 @pytest.mark.parametrize("n_init", [1, 3])
 def test_the_progress_bar_of_scikit_learn_works(n_init, data, capsys):
     X, source = data
-    model = DBMD(3, random_state=0, n_init=n_init).set_callbacks(ProgressBar()).fit(X, source=source)
+    model = DBMD(3, random_state=0, n_init=n_init).set_callbacks(callback.ProgressBar()).fit(X, source=source)
     assert "DBMD" in capsys.readouterr().out
     assert_array_equal(model.components_, fitted(X, source, n_init=n_init).components_)
 
 
 def test_the_progress_bar_of_a_grid_search_works(data, capsys):
     X, _ = data
-    search = GridSearchCV(DBMD(random_state=0), {"n_components": [2, 3]}, cv=2).set_callbacks(ProgressBar())
+    search = GridSearchCV(DBMD(random_state=0), {"n_components": [2, 3]}, cv=2).set_callbacks(callback.ProgressBar())
     search.fit(X)
     assert "DBMD" in capsys.readouterr().out
 
@@ -98,7 +99,7 @@ def log_likelihood(model, X, y, source=None):
 def test_the_scoring_monitor_of_scikit_learn_logs_a_score_for_each_iteration(data):
     """It scores only where it is given y, which is ignored otherwise; the sources are metadata."""
     X, source = data
-    monitor = ScoringMonitor(scoring={"log-likelihood": log_likelihood})
+    monitor = callback.ScoringMonitor(scoring={"log-likelihood": log_likelihood})
     model = DBMD(3, random_state=0, init=X[:3]).set_callbacks(monitor)
     model.fit(X, np.zeros(len(X)), source=source)
     log = monitor.get_logs().data
@@ -111,11 +112,12 @@ def test_the_scoring_monitor_of_scikit_learn_logs_a_score_for_each_iteration(dat
 def test_the_scoring_monitor_works_with_named_features_and_without_sources(data):
     X, _ = data
     frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(X.shape[1])])
-    monitor = ScoringMonitor(scoring={"log-likelihood": log_likelihood})
+    monitor = callback.ScoringMonitor(scoring={"log-likelihood": log_likelihood})
     model = DBMD(3, random_state=0).set_callbacks(monitor).fit(frame, np.zeros(len(X)))
     assert_allclose(monitor.get_logs().data[-1]["log-likelihood"], model.score(frame), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_an_older_scikit_learn_without_callbacks_fits_all_the_same():
     code = """
 import sys

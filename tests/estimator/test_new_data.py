@@ -39,6 +39,7 @@ def test_the_noise_of_an_unknown_source_is_estimated():
         assert_allclose(found, sigma**2, rtol=0.15, atol=0.002)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [1.0, 1.5])
 def test_known_data_under_a_new_name_gets_its_old_noise(alpha, data):
     X, source = data

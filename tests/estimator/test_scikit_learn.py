@@ -24,13 +24,20 @@ CONFIGURATIONS = [
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a few samples of pure noise
-@parametrize_with_checks(CONFIGURATIONS)
+@parametrize_with_checks(CONFIGURATIONS[:1])
 def test_scikit_learn_checks(estimator, check):
     if check.func.__name__ == "check_array_api_input":
         # scikit-learn skips it unless a variable was set before SciPy was loaded: ask another interpreter.
         assert errors_under_array_api_dispatch()[str(estimator)] == ""
     else:
         check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(CONFIGURATIONS[1:])
+def test_scikit_learn_checks_of_other_settings(estimator, check):
+    test_scikit_learn_checks(estimator, check)
 
 
 @cache

@@ -45,6 +45,7 @@ def test_epochs_over_shuffled_batches_come_near_to_a_fit(forget_factor):
     assert model.n_samples_seen_ == 5 * len(X)
 
 
+@pytest.mark.slow
 def test_a_long_stream_stays_where_it_belongs():
     """Without lam the components go on, slowly, to where a fit to the end takes them; with it they do not."""
     start, end = (streamed(batches(count, n=100), lam=20.0) for count in (10, 300))

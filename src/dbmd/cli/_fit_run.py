@@ -16,7 +16,7 @@ import numpy as np
 
 from dbmd._utils.model_files import MODEL, OWNED, REPORT, checkpoint_path
 from dbmd._utils.text import printable, quoted
-from dbmd.algorithm import FRESH
+from dbmd.algorithm import COLD_EVERY
 from dbmd.cli._errors import sentence
 from dbmd.cli._options import in_options, option_name
 from dbmd.cli._output import print_json, print_message, print_result
@@ -198,7 +198,7 @@ class FitRun:
             identity,
             shape=(data.shape[1], self.params["n_components"], data.n_sources),
             every=self.checkpoint_seconds,
-            period=FRESH if keeps else 1,
+            period=COLD_EVERY if keeps else 1,
             warn=progress.warn,
         )
 
@@ -232,7 +232,7 @@ class FitRun:
 def _description(data: Dataset) -> str:
     n, m = data.shape
     sources = f", {data.n_sources} sources" if data.n_sources > 1 else ""
-    return f"{n:,} samples of {m:,} features{sources}; {data.place}, {data.dtype}."
+    return f"{n:,} samples of {m:,} features{sources}; {data.description}, {data.dtype}."
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from dbmd.data.address import is_address, shown
-from dbmd.data.formats import MEMORY
+from dbmd.data.options import DEFAULT_MEMORY
 
 F = TypeVar("F", bound=Callable[..., Any])
 UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -142,7 +142,7 @@ def reading_options(command: F) -> F:
             click.option(
                 "--memory",
                 type=Size(),
-                default=f"{MEMORY // 10**6}MB",
+                default=f"{DEFAULT_MEMORY // 10**6}MB",
                 show_default=True,
                 help="Keep data up to this size in memory; what is larger is read from the files in every pass.",
             ),

@@ -83,8 +83,8 @@ def demo(output: Path, open_it: bool) -> None:
     model.save(output / "model", overwrite=True)
     page = write(model, output / "report.html", image_shape=IMAGE, title="Handwritten digits from three sources")
     _draw(output / "demo.png", model, data, X, source, found, accuracy)
-    say(f"\nLook at the report: {printable(page)}")
-    say(f"The same from the data in a file: {command}")
+    print_result(f"\nLook at the report: {printable(page)}")
+    print_result(f"The same from the data in a file: {command}")
     if open_it:
         click.launch(page.resolve().as_uri())
 

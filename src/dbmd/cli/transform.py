@@ -61,7 +61,7 @@ def transform(
     from dbmd.engines.local import available_threads
     from dbmd.estimator import load
     from dbmd.estimator.fitted import FittedArrays
-    from dbmd.memberships import project
+    from dbmd.memberships import iter_memberships
 
     if output.suffix not in FORMATS:
         raise click.BadParameter(f"{output} must end in one of {', '.join(FORMATS)}.", param_hint="-o")
@@ -92,8 +92,8 @@ def transform(
             f"{shown(data[0])}: has {dataset.shape[1]} features where the model has {fitted.n_features_in_}. "
             "Say which to take with --columns or --drop."
         )
-    block = dataset.nodes(1, len(fitted.components_))[0].block
-    pieces = project(
+    block = dataset.nodes(1, len(fitted.components_))[0].samples
+    pieces = iter_memberships(
         block,
         arrays.W,
         sigma2=fitted.noise_levels(dataset),
@@ -110,8 +110,8 @@ def transform(
 
 def _as_in_the_fit(fitted: Any, paths: tuple[str, ...], *, needs_source: bool, **hints: Any) -> dict[str, Any]:
     """Return how to choose columns, features and sources, as in the fit."""
-    from dbmd.data.files import open_all
-    from dbmd.data.recipe import EACH_FILE
+    from dbmd.data.files import open_readers
+    from dbmd.data.options import EACH_FILE
 
     about = fitted.fit_info_.get("data") or {}
     there = open_readers(paths, **hints)[0]

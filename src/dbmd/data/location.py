@@ -143,7 +143,7 @@ def locate(text: str | Path) -> list[Location]:
     models = {entry.path.rpartition("/")[0] for entry in entries if entry.path.endswith(f"/{MODEL}")}
     for entry in entries:
         folder, _, name = entry.path.rpartition("/")
-        if folder in models and name in ("model.json", "arrays.npz", "report.html"):
+        if folder in models and name in (MODEL, ARRAYS, REPORT):
             continue  # a model that was put beside the data it was made from
         inside = entry.path[len(path.rstrip("/")) + 1 :]
         # Names that begin with a dot or underscore (_SUCCESS, .crc files) mark files that are not data.

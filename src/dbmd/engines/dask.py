@@ -68,7 +68,7 @@ class Engine(Remote):
 
     Parameters
     ----------
-    nodes : sequence of Node, or Placed
+    nodes : sequence of Node, or Placement
         Nodes to send to the workers, or nodes that were made there.
     """
 
@@ -86,7 +86,7 @@ class Engine(Remote):
 
     def close(self) -> None:
         """Remove the caches of the nodes, and the blocks if this engine sent them."""
-        self._placed.forget(self._id)
+        self._placement.forget(self._id)
         if self._owns_blocks:
             self._placement.close()
 
@@ -146,7 +146,7 @@ class Placement:
         return cls(Session(), scatter)
 
     @classmethod
-    def from_delayed(cls, nodes: Sequence[Any]) -> Placed:
+    def from_delayed(cls, nodes: Sequence[Any]) -> Placement:
         """Make nodes of delayed ones, on the workers that have their data."""
         return cls(Session(), lambda session: session.client.compute(list(nodes)))
 

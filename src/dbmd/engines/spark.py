@@ -31,6 +31,8 @@ with needs("engine 'spark'", "pyspark", "spark"):
 
     from dbmd.engines import _spark_executor as executor
 
+__all__ = ["Engine", "Placement", "Session", "columns_of", "distribute", "for_arrow"]
+
 TRIES = 4  # of a job: as many as Spark gives a task on a cluster; in local mode it gives a task only one
 FLAT = 16  # replies of up to so many nodes are sent to the driver directly; more are added in a tree
 
@@ -40,7 +42,7 @@ class Engine(Remote):
 
     Parameters
     ----------
-    nodes : sequence of Node, or Placed
+    nodes : sequence of Node, or Placement
         Nodes to send to the executors, or nodes that were made there.
     """
 
@@ -110,7 +112,9 @@ def distribute(
     n_nodes : int, optional
         Number of nodes; by default one for each partition.
     names : sequence of str
-        Columns that are used.
+        The columns that are needed.
+    sources : None
+        A DataFrame has the sources in a column.
     """
     # With other names: mapInArrow does not accept every name of a column.
     columns = [for_arrow(frame, name).alias(f"c{i}") for i, name in enumerate(names)]

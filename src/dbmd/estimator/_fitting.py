@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,9 @@ from dbmd.estimator._learned import (
 )
 from dbmd.estimator._noise import noise_levels
 from dbmd.estimator.fitted import FittedArrays
-from dbmd.model.memory import Memory
+from dbmd.model.past import PastStatistics
 from dbmd.model.result import Result, State
+from dbmd.protocols import Engine
 from dbmd.sweep import own_labels
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def update(model: DBMD, data: Dataset) -> None:
         result = online.update(
             engine,
             config,
-            getattr(model, "_past", Memory.of_nothing(m)),
+            getattr(model, "_past", PastStatistics.of_nothing(m)),
             fitted.W,
             sigma2,
             fitted.evidence_for(data),
@@ -134,9 +135,9 @@ def _n_classes(data: Dataset) -> int:
     return 0 if data.class_names is None else len(data.class_names)
 
 
-def _labels(engine: Any, data: Dataset, r: int) -> NDArray[np.intp] | None:
+def _labels(engine: Engine, data: Dataset, r: int) -> NDArray[np.intp] | None:
     """Return the cluster of each sample by the last sweep, shape (n,), if its r memberships were kept here."""
-    return engine.ask(own_labels).values if data.is_here and data.keeps_rows(r) else None
+    return engine.ask(own_labels).values if data.returns_labels and data.keeps_rows(r) else None
 
 
 def _seed(model: DBMD) -> int | None:

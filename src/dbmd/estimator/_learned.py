@@ -107,7 +107,7 @@ def learned_attributes(
         "n_iter_": len(result.history),
         "fit_info_": _info(result, data, seconds, seed),
         "labels_": None if labels is None else np.argsort(order)[labels],
-        "_past": result.memory.reordered(order),
+        "_past": result.past.reordered(order),
     }
 
 

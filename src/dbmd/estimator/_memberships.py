@@ -13,8 +13,10 @@ from dbmd.dataset import Dataset, framework_of
 from dbmd.engines.local import Engine as LocalEngine
 from dbmd.estimator._noise import noise_levels
 from dbmd.estimator.fitted import FittedArrays
+from dbmd.h_step import origin_of
+from dbmd.memberships import write_memberships
 from dbmd.registry import load
-from dbmd.sweep import memberships, origin_of, sweep
+from dbmd.sweep import sweep, sweep_and_keep
 
 if TYPE_CHECKING:
     from dbmd.estimator._dbmd import DBMD
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 def check_can_transform(X: Any) -> None:
     """Raise a TypeError if the memberships of data cannot be computed by the estimator."""
-    home = X.lives_on if isinstance(X, Dataset) else framework_of(X)
+    home = X.framework if isinstance(X, Dataset) else framework_of(X)
     if home == "spark":
         raise TypeError("For a DataFrame of Spark take dbmd.spark.DBMDModel(model).transform(frame).")
     if home == "dask" and (isinstance(X, Dataset | list | tuple) or type(X).__name__ == "Delayed"):
@@ -37,7 +39,7 @@ def membership_noise_levels(fitted: FittedArrays, data: Dataset) -> NDArray[np.f
 def memberships_of(fitted: FittedArrays, data: Dataset) -> NDArray[Any]:
     """Return the memberships of the samples of a dataset, shape (n, r), rows on the simplex."""
     out = np.empty((data.shape[0], fitted.n_components), data.dtype)
-    step = partial(memberships, sigma2=membership_noise_levels(fitted, data), prior=fitted.prior, out=out)
+    step = partial(write_memberships, sigma2=membership_noise_levels(fitted, data), prior=fitted.prior, out=out)
     with LocalEngine(data.nodes(fitted.n_nodes, fitted.n_components)) as engine:
         engine.ask(step, fitted.W)
     return out
@@ -48,8 +50,9 @@ def mean_log_likelihood(fitted: FittedArrays, data: Dataset) -> float:
     sigma2 = noise_levels(fitted, data)
     n, m = data.shape
     origin = origin_of(fitted.W, data.dtype)
+    step = partial(sweep, sigma2=sigma2, prior=fitted.prior, origin=origin)
     with fitted.engine_for(data) as engine:
-        found = engine.ask(partial(sweep, sigma2=sigma2, prior=fitted.prior, origin=origin, gather=False), fitted.W)
+        found = engine.ask(partial(sweep_and_keep, sweep=step, sigma2=sigma2), fitted.W)
     log_likelihood = -0.5 * sum(
         s.squares / sigma2[c] + m * s.n * np.log(2 * np.pi * sigma2[c]) for c, s in found.items()
     )

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from dbmd.dataset import Dataset
 from dbmd.estimator.fitted import FittedArrays
+from dbmd.h_step import origin_of
 from dbmd.model.noise import Noise
 from dbmd.model.start import nearest
-from dbmd.sweep import origin_of, sweep
+from dbmd.sweep import sweep, sweep_and_keep
 
 MAX_PASSES = 100
 TOLERANCE = 1e-6  # relative change of a noise level at which the estimation ends
@@ -61,7 +62,7 @@ def estimate_unknown(fitted: FittedArrays, data: Dataset, sigma2: NDArray[np.flo
     array of shape (n_sources of the dataset,)
     """
     W, origin, unknown = fitted.W, origin_of(fitted.W, data.dtype), np.isnan(sigma2)
-    step = partial(sweep, prior=fitted.prior, evidence=fitted.evidence_for(data), origin=origin, gather=False)
+    step = partial(sweep, prior=fitted.prior, evidence=fitted.evidence_for(data), origin=origin)
     with fitted.engine_for(data) as engine:
         hard = engine.ask(partial(nearest, origin=origin), W)
         noise = Noise.for_data("source", data.n_sources, hard, origin, data.dtype)
@@ -69,7 +70,8 @@ def estimate_unknown(fitted: FittedArrays, data: Dataset, sigma2: NDArray[np.flo
         sigma2 = np.where(unknown, levels, sigma2)
         for _ in range(MAX_PASSES):
             before = sigma2
-            levels = noise.levels(engine.ask(partial(step, sigma2=sigma2), W), W)
+            at_nodes = partial(sweep_and_keep, sweep=partial(step, sigma2=sigma2), sigma2=sigma2)
+            levels = noise.levels(engine.ask(at_nodes, W), W)
             sigma2 = np.where(unknown, levels, sigma2)
             if (abs(sigma2 - before) <= TOLERANCE * before).all():
                 break

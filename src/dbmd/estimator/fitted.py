@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dbmd.config import NoiseKind, prior_of
 from dbmd.dataset import Dataset
 from dbmd.model.evidence import Evidence
+from dbmd.protocols import Engine
 
 if TYPE_CHECKING:
     from dbmd.estimator._dbmd import DBMD
@@ -75,9 +76,9 @@ class FittedArrays:
         """Whether memberships depend on the noise levels: without a prior on H they do not."""
         return bool(self.prior.any())
 
-    def engine_for(self, data: Dataset) -> Any:
+    def engine_for(self, data: Dataset) -> Engine:
         """Return an engine with the samples of a dataset as its nodes, where they are."""
-        return data.on(data.lives_on or "local", self.n_nodes, self.n_components)
+        return data.on(data.framework or "local", self.n_nodes, self.n_components)
 
     def evidence_for(self, data: Dataset) -> Evidence | None:
         """Return how the memberships of a dataset are integrated out; None with ``inference="map"``."""

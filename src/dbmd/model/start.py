@@ -190,7 +190,7 @@ def refine(ask: Ask, W: Float, passes: int) -> Float:
     return W
 
 
-STARTS: dict[str, Callable[[Callable[..., Any], int, int], Float]] = {
+STARTS: dict[str, Callable[[Ask, int, int], Float]] = {
     "k-means++": k_means_of_a_sample,
     "k-means||": k_means_parallel,
     "random": random_samples,

@@ -47,10 +47,10 @@ class Checkpoint:
     every : float
         Seconds between writes; 0: after each iteration.
     period : int
-        Only states after a multiple of so many iterations can be resumed exactly
+        Only states after a multiple of this number of iterations can be resumed exactly
         (:data:`dbmd.algorithm.COLD_EVERY`, or 1 if no memberships are kept).
-    tell : callable
-        Told, once, that the file cannot be written: the fit goes on all the same.
+    warn : callable
+        Called once with a sentence if the file cannot be written; the fit goes on all the same.
     """
 
     path: Path
@@ -123,7 +123,7 @@ def _to_arrays(state: State, identity: Mapping[str, Any]) -> dict[str, Any]:
     arrays: dict[str, Any] = {}
     for name, s in states.items():
         arrays |= {f"{name}_W": s.W, f"{name}_sigma2": s.sigma2, f"{name}_origin": s.origin}
-    # Of the steps only those of the attempt that goes on: the best one has ended.
+    # Only the steps of the attempt that is running: the best attempt before it has ended.
     path = {f.name: getattr(state.lbfgs, f.name) for f in fields(state.lbfgs)}
     arrays |= {f"path_{name}": np.array(value) for name, value in path.items() if value is not None}
     return arrays | {"record": np.array(to_json(signed(record, arrays)).decode())}
@@ -204,7 +204,7 @@ def _evidence(record: dict[str, Any] | None, name: str, n_sources: int) -> Evide
 
 def _lbfgs(arrays: Mapping[str, Any], shape: tuple[int, int, int]) -> LBFGS:
     known = {f.name: arrays.get(f"path_{f.name}", f.default) for f in fields(LBFGS)}
-    for name in ("residual", "distance", "least"):  # which may be infinite: not known
+    for name in ("residual", "distance", "least"):  # infinity stands for unknown
         check_array(f"path_{name}", np.minimum(known[name], 1.0), (), least=0.0)
     check_array("path_stuck", known["stuck"], (), "i", least=0.0)
     for name in ("point", "move", "ahead"):

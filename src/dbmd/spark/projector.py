@@ -105,7 +105,7 @@ class Projector:
         return np.array([numbers[name] for name in names], dtype=np.intp)[codes]
 
 
-class _Batch(Place):
+class _Batch(PartitionRows):
     """Names rows by their position in a batch: which rows of the DataFrame they are is unknown."""
 
     def where(self, row: int) -> str:

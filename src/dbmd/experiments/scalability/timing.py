@@ -21,7 +21,7 @@ from dbmd.protocols import Engine, NodeFunction, Reply
 from dbmd.start import Setting, begin
 
 
-class Alone:
+class Alone(LocalEngine):
     """An engine whose nodes work one after the other, in this thread, and which measures how long each takes.
 
     The clock is that of the thread (CPU time): what the work takes on a core that nobody else has.
