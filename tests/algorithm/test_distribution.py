@@ -29,6 +29,7 @@ def arranged(arrangement, n=230, seed=5):
     return X, source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "CSR"])
 @pytest.mark.parametrize("arrangement", ARRANGEMENTS)
 def test_the_number_of_nodes_does_not_matter(arrangement, form):
@@ -56,6 +57,7 @@ def test_the_number_of_nodes_does_not_matter_to_the_iterative_solvers(solver, la
             assert difference(model.components_, whole.components_) < allowed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "CSR"])
 @pytest.mark.parametrize("arrangement", ARRANGEMENTS)
 def test_the_size_of_the_chunks_does_not_matter(arrangement, form, monkeypatch):

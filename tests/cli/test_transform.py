@@ -60,6 +60,7 @@ def new():
 # -- formats -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["parquet", "csv", "npy"])
 @pytest.mark.parametrize("variant", tables.PLAIN)
 def test_every_format_gives_what_the_model_gives(variant, ending, tmp_path, rng):

@@ -61,6 +61,7 @@ def parts(tmp_path_factory):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [KEPT, STREAMED])
 @pytest.mark.parametrize("kind", ["csv", "row groups", "npy", "h5ad", "npz"])
 @settings(max_examples=6)

@@ -45,6 +45,7 @@ def negative_log_posterior(model, X, source, alpha, lam):
     return value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["exact", "agd", "admm", "cease"])
 @pytest.mark.parametrize("noise", ["source", "shared", 0.7])
 @pytest.mark.parametrize("alpha", [(2.0, 2.0, 2.0), (1.5, 2.0, 3.0)], ids=["equal", "unequal"])

@@ -114,6 +114,7 @@ def test_a_warm_start_gives_what_a_cold_start_gives(kernel, dtype, r, start, rng
     assert_allclose(warm, cold, atol=10 * KKT[dtype], rtol=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [0.0, 0.05, "vector"])
 @pytest.mark.parametrize("basis", BASES)
 @pytest.mark.parametrize("r", [1, 2, 7, 20])
