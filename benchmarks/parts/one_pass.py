@@ -30,22 +30,20 @@ def tasks(plan: Plan) -> list[Task]:
 
 def h_step_of_a_fit(W: NDArray[np.float64], engine: Any, dtype: np.dtype[Any], inference: str = "evidence") -> Any:
     """Return what a fit from W asks its nodes in every pass."""
-    from dbmd.algorithm import begin
     from dbmd.config import Config
+    from dbmd.model.draw import moments
+    from dbmd.model.evidence import Evidence
     from dbmd.model.noise import Noise
+    from dbmd.start import Setting, begin
     from dbmd.sweep import sweep
 
-    config = Config(W.shape[1], inference=inference)
-    state = begin(
-        W,
-        excess=np.ones(1) if inference == "evidence" else None,
-        engine=engine,
-        config=config,
-        n_sources=1,
-        dtype=dtype,
-    )
+    r = W.shape[1]
+    state = begin(Setting(engine, Config(r, inference=inference), 1, dtype), W)
+    evidence = None
+    if inference == "evidence":
+        evidence = Evidence.of(np.ones(1), sum(each.n for each in engine.ask(moments).values()), r)
     near_zero = Noise("source", 1, state.floor).is_near_zero(state.origin, dtype)
-    fixed = {"sigma2": state.sigma2, "prior": np.zeros(W.shape[1]), "evidence": state.evidence}
+    fixed = {"sigma2": state.sigma2, "prior": np.zeros(r), "evidence": evidence}
     return partial(sweep, **fixed, origin=state.origin, near_zero=near_zero)
 
 
