@@ -1,6 +1,5 @@
 """Settings, marks and clusters for all tests."""
 
-import os
 import signal
 
 import numpy as np
@@ -23,12 +22,6 @@ def pytest_configure(config):
     """Refuse a pytest with which pytest-xdist loses the groups: every process would start clusters of its own."""
     if config.getoption("dist", "no") == "loadgroup" and pytest.version_tuple >= (9, 2):
         raise pytest.UsageError("--dist loadgroup does not group tests with this pytest. Install 'pytest<9.2'.")
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config):
-    """One process more than cores: a third of the time, tests wait for programs that they have started."""
-    return (os.cpu_count() or 1) + 1
 
 
 def leaves_out_slow(config):
