@@ -22,6 +22,9 @@ with open("x.toy", "wb") as file:
 expected = dbmd.DBMD(**options).fit(X).components_
 assert np.array_equal(dbmd.DBMD(engine="toy", solver="toy", **options).fit(X).components_, expected)
 np.testing.assert_allclose(dbmd.DBMD(**options).fit("x.toy").components_, expected, rtol=1e-10)
+from_file = dbmd.DBMD(engine="toy", **options).fit("x.toy")
+np.testing.assert_allclose(from_file.components_, expected, rtol=1e-10)
+assert len(from_file.labels_) == len(X)
 """
 
 

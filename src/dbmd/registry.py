@@ -52,6 +52,11 @@ def load_engine(name: str) -> MakeEngine:
     return cast("MakeEngine", load("engines", name).Engine)
 
 
+def is_cluster(name: str) -> bool:
+    """Return whether an engine, by its name, is that of a cluster: it has sessions."""
+    return hasattr(load("engines", name), "Session")
+
+
 def load_cluster(name: str) -> Cluster:
     """Return the engine of a cluster by its name, with what it offers for collections."""
     return cast("Cluster", load("engines", name))

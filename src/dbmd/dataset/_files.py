@@ -48,10 +48,8 @@ class FileDataset(Dataset):
         Called with the number of rows whenever some were read.
     load_as : dtype, optional
         Type of the numbers in the memory of workers that load their samples once; None: they are not loaded.
-    engine : str
-        Name of the engine that is to fit the files.
     session : Session, optional
-        The cluster of that engine; closed with the dataset.
+        The cluster whose workers read the files, if any; closed with the dataset.
     """
 
     readers: Sequence[Reader]
@@ -60,7 +58,6 @@ class FileDataset(Dataset):
     n_threads: int
     on_rows: Callable[[int], object] = ignore
     load_as: np.dtype[Any] | None = None
-    engine: str = "local"
     session: Session | None = None
 
     @property
@@ -73,7 +70,7 @@ class FileDataset(Dataset):
     @property
     def returns_labels(self) -> bool:
         """Whether a fit collects the labels of all samples in this process: not if a cluster fits them."""
-        return self.engine == "local"
+        return self.session is None
 
     def nodes(self, n_nodes: int | None, r: int) -> list[Node]:
         """Return the samples as nodes; see :meth:`Dataset.nodes`."""
@@ -114,7 +111,7 @@ def open_files(
     recipe = make_recipe(selection, found, categories, where)
     shape = n, len(recipe.feature_names)
     stored = storage_type(types, found, dtype, encodes=bool(recipe.categories))
-    is_local, is_loaded = engine == "local", any(reader.decodes for reader in readers) and not options.keep
+    is_local, is_loaded = session is None, any(reader.decodes for reader in readers) and not options.keep
     files = FileDataset(
         shape=shape,
         dtype=dtype,
@@ -136,7 +133,6 @@ def open_files(
         n_threads=n_threads,
         on_rows=on_rows,
         load_as=stored if is_loaded and not is_local else None,
-        engine=engine,
         session=session,
     )
     if is_local and is_loaded and stored_bytes(shape, found, stored, is_sparse=readers[0].sparse) <= memory:

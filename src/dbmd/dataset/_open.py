@@ -15,7 +15,7 @@ from dbmd.dataset._base import Dataset
 from dbmd.dataset._collection import open_collection
 from dbmd.dataset._files import open_files
 from dbmd.errors import DataError
-from dbmd.registry import load_cluster
+from dbmd.registry import is_cluster, load_cluster
 
 
 def is_path(data: Any) -> bool:
@@ -86,7 +86,7 @@ def open_data(
     delimiter : str, optional
         What separates the fields of csv files; by default, look.
     engine : str
-        The engine that will fit files. Its workers read them, so they must find them under the same paths.
+        The engine that will fit files. The workers of a cluster read them, and must find them under the same paths.
     n_nodes : int, optional
         Number of partitions of a collection of Spark or Dask; by default as it is.
 
@@ -104,7 +104,7 @@ def open_data(
     paths = f"a collection of {framework_of(data)}" if framework_of(data) else data
     with ExitStack() as on_failure:
         session = None
-        if engine != "local" and is_path(data):
+        if is_path(data) and is_cluster(engine):
             session = on_failure.enter_context(closing(load_cluster(engine).Session()))  # once, for the fit too
             on_rows = ignore  # workers have no way to call it
             data = session.read(data)
