@@ -42,8 +42,8 @@ WRONG = [
     ("init", "kmeans", ValueError, r"must be one of 'k-means\+\+', 'k-means\|\|', 'random', or an array.*'kmeans'\."),
     ("n_init", 0, ValueError, r"must be an int >= 1\. Got 0\."),
     ("n_init", 1.5, TypeError, r"must be an int >= 1\. Got 1\.5\."),
-    ("max_iter", 0, ValueError, r"must be an int >= 1\. Got 0\."),
-    ("max_iter", 10.0, TypeError, r"must be an int >= 1\. Got 10\.0\."),
+    ("max_iter", 0, ValueError, r"must be an int >= 1, unless all components are known\. Got 0 with 0 of 8 known\."),
+    ("max_iter", 10.0, TypeError, r"must be an int >= 0\. Got 10\.0\."),
     ("tol", -1e-3, ValueError, r"must be a float >= 0\. Got -0\.001\."),
     ("tol", np.nan, ValueError, r"must be a float >= 0\. Got nan\."),
     ("tol", "1e-3", TypeError, r"must be a float >= 0\. Got '1e-3'\."),
@@ -65,6 +65,17 @@ WRONG = [
     ("forget_factor", np.nan, ValueError, r"must be a float > 0 and <= 1\. Got nan\."),
     ("forget_factor", None, TypeError, r"must be a float > 0 and <= 1\. Got None\."),
     ("n_nodes", 2.0, TypeError, r"must be None or an int >= 1\. Got 2\.0\."),
+    ("scaling", "robust", ValueError, r"must be one of 'standard', 'minmax', 'sum', 'l2', or None\. Got 'robust'\."),
+    ("log", 1, TypeError, r"must be True or False\. Got 1\."),
+    ("brightness", "yes", TypeError, r"must be True or False\. Got 'yes'\."),
+    ("offsets", None, TypeError, r"must be True or False\. Got None\."),
+    ("nonnegative", 0, TypeError, r"must be True or False\. Got 0\."),
+    ("shares", "area", ValueError, r"must be one of 'simplex', 'energy'\. Got 'area'\."),
+    ("missing", "impute", ValueError, r"must be one of 'error', 'allow', 'drop'\. Got 'impute'\."),
+    ("known", "refs", TypeError, r"must be None or an array of numbers of shape .* Got 'refs'\."),
+    ("known", [1.0, 2.0], ValueError, r"must be None or an array .* Got shape \(2,\) with n_components=8\."),
+    ("known", np.ones((9, 2)), ValueError, r"must be None or .* Got shape \(9, 2\) with n_components=8\."),
+    ("known", [[1.0, np.nan]], ValueError, r"must be finite\. Got nan in row 0, column 1\."),
 ]
 
 
@@ -137,7 +148,7 @@ def test_the_fixed_names_are_there_in_order():
     assert [field.name for field in fields(Config)] == [
         "n_components", "inference", "solver", "noise", "alpha", "lam", "init", "n_init", "max_iter", "tol",
         "solver_options", "engine", "n_nodes", "random_state", "warm_start", "forget_factor", "verbose",
-        "effective_features",
+        "effective_features", "scaling", "log", "brightness", "shares", "offsets", "missing", "nonnegative", "known",
     ]  # fmt: skip
     defaults = {field.name: field.default for field in fields(Config)}
     fixed = {

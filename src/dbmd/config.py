@@ -17,8 +17,14 @@ from dbmd.registry import load, names
 
 Inference = Literal["evidence", "map"]
 NoiseKind = Literal["source", "shared"]
+Scaling = Literal["standard", "minmax", "sum", "l2"]
+Shares = Literal["simplex", "energy"]
+Missing = Literal["error", "allow", "drop"]
 INFERENCES: tuple[str, ...] = get_args(Inference)
 NOISES: tuple[str, ...] = get_args(NoiseKind)
+SCALINGS: tuple[str, ...] = get_args(Scaling)
+SHARES: tuple[str, ...] = get_args(Shares)
+MISSING: tuple[str, ...] = get_args(Missing)
 INITS = tuple(STARTS)
 OPTIONS: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
     "tol": (Real, "a number >= 0", lambda v: 0 <= v < np.inf),
@@ -78,6 +84,32 @@ class Config:
         default=None,
         metadata={"doc": "Number of features with independent noise that a sample is worth; estimated by default."},
     )
+    scaling: Scaling | None = field(
+        default=None,
+        metadata={
+            "doc": "Divide features by their 'standard' deviation or range ('minmax'), or samples by 'sum', 'l2'."
+        },
+    )
+    log: bool = field(default=False, metadata={"doc": "Take log(1 + x) of the data, before they are scaled."})
+    brightness: bool = field(
+        default=False,
+        metadata={"doc": "Each sample has a brightness, which its mixture of components is multiplied by."},
+    )
+    shares: Shares = field(
+        default="simplex",
+        metadata={"doc": "With brightness, memberships by coefficient ('simplex') or by size of the part ('energy')."},
+    )
+    offsets: bool = field(default=False, metadata={"doc": "Each source has an offset, which is added to its samples."})
+    missing: Missing = field(
+        default="error",
+        metadata={
+            "doc": "What to do with NaN: refuse ('error'), fit what is there ('allow'), leave samples out ('drop')."
+        },
+    )
+    nonnegative: bool = field(default=False, metadata={"doc": "Whether components have no negative entries."})
+    known: ArrayLike | None = field(
+        default=None, metadata={"doc": "Components that are known, one in each row; the others are found."}
+    )
 
     def __post_init__(self) -> None:
         _check_number("n_components", self.n_components, Integral, "an int >= 1", lambda v: v >= 1)
@@ -92,7 +124,7 @@ class Config:
         if isinstance(self.init, str):
             _check_name("init", self.init, INITS, "or an array of shape (n_components, n_features)")
         _check_number("n_init", self.n_init, Integral, "an int >= 1", lambda v: v >= 1)
-        _check_number("max_iter", self.max_iter, Integral, "an int >= 1", lambda v: v >= 1)
+        _check_number("max_iter", self.max_iter, Integral, "an int >= 0", lambda v: v >= 0)
         _check_number("tol", self.tol, Real, "a float >= 0", lambda v: 0 <= v < np.inf)
         if self.effective_features is not None:
             allowed = "None or a float > 0"
@@ -105,6 +137,8 @@ class Config:
         if self.n_nodes is not None:
             _check_number("n_nodes", self.n_nodes, Integral, "None or an int >= 1", lambda v: v >= 1)
         _check_number("forget_factor", self.forget_factor, Real, "a float > 0 and <= 1", lambda v: 0 < v <= 1)
+        self._check_parts()
+        self._check_known()
 
     @classmethod
     def of(cls, model: Any, **changes: Any) -> Config:
@@ -115,6 +149,23 @@ class Config:
     def prior(self) -> NDArray[np.float64]:
         """alpha0 - 1 for each component, shape (n_components,)."""
         return prior_of(self.alpha, self.n_components)
+
+    @property
+    def n_known(self) -> int:
+        """Number of components that are known."""
+        return 0 if self.known is None else len(np.asarray(self.known))
+
+    def known_components(self, n_features: int) -> NDArray[np.float64] | None:
+        """Return the known components, shape (n_known, n_features), in the units of the data."""
+        if self.known is None:
+            return None
+        known = np.asarray(self.known, np.float64)
+        if known.shape[1] != n_features:
+            raise ValueError(
+                f"The 'known' parameter of DBMD must have a column for each of the {n_features} features. "
+                f"Got shape {known.shape}."
+            )
+        return known
 
     def start(self, n_features: int) -> NDArray[np.float64] | None:
         """Return the start W, shape (n_features, n_components), if ``init`` is an array."""
@@ -154,6 +205,46 @@ class Config:
             raise ValueError(
                 "The 'alpha' parameter of DBMD must be 1 with the inference 'evidence', which integrates over "
                 f"memberships that are equally likely. Got {self.alpha!r}: leave it out, or take the inference 'map'."
+            )
+
+    def _check_parts(self) -> None:
+        if self.scaling is not None:
+            _check_name("scaling", self.scaling, SCALINGS, "or None")
+        _check_name("shares", self.shares, SHARES)
+        _check_name("missing", self.missing, MISSING)
+        for name in ("log", "brightness", "offsets", "nonnegative"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise TypeError(_message(name, "True or False", getattr(self, name)))
+        if self.offsets and isinstance(self.init, str) and self.init != "k-means++":
+            raise ValueError(
+                "The 'init' parameter of DBMD must be 'k-means++' or an array with offsets, which other starts take "
+                f"for clusters. Got {self.init!r}."
+            )
+
+    def _check_known(self) -> None:
+        if self.known is not None:
+            allowed = "None or an array of numbers of shape (at most n_components, n_features)"
+            try:
+                known = np.asarray(self.known, np.float64)
+            except (TypeError, ValueError):
+                raise TypeError(_message("known", allowed, self.known)) from None
+            if known.ndim != 2 or not 1 <= len(known) <= self.n_components:
+                raise ValueError(
+                    f"The 'known' parameter of DBMD must be {allowed}. "
+                    f"Got shape {known.shape} with n_components={self.n_components}."
+                )
+            if not np.isfinite(known).all():
+                row, column = np.argwhere(~np.isfinite(known))[0]
+                raise ValueError(
+                    f"The 'known' parameter of DBMD must be finite. Got {known[row, column]} in row {row}, "
+                    f"column {column}."
+                )
+            if self.nonnegative and (known < 0.0).any():
+                raise ValueError("The 'known' parameter of DBMD must not be negative with nonnegative=True.")
+        if self.max_iter == 0 and self.n_known < self.n_components:
+            raise ValueError(
+                "The 'max_iter' parameter of DBMD must be an int >= 1, unless all components are known. Got 0 with "
+                f"{self.n_known} of {self.n_components} known."
             )
 
     def _check_solver_options(self) -> None:

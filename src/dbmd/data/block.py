@@ -35,12 +35,18 @@ class Chunk(NamedTuple):
         Their numbers in the block.
     class_codes : array of int of shape (rows,), optional
         Their known classes, which the fit does not use.
+    weights : array of shape (rows,), optional
+        For how many samples each stands; by default for itself.
+    gaps : array of bool of shape (rows, m), optional
+        Which entries are missing; None: none. There ``Xt`` has a number that stands in for them.
     """
 
     Xt: Any
     source_code: int
     rows: Rows
     class_codes: NDArray[np.intp] | None = None
+    weights: NDArray[np.float64] | None = None
+    gaps: NDArray[np.bool_] | None = None
 
     @property
     def numbers(self) -> NDArray[np.intp]:

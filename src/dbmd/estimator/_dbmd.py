@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dbmd._utils.logs import progress_log
-from dbmd.config import Config, Inference, NoiseKind
+from dbmd.config import Config, Inference, Missing, NoiseKind, Scaling, Shares
 from dbmd.dataset import Dataset, framework_of
 from dbmd.estimator._callbacks import CallbackSupportMixin, Task, with_callbacks
 from dbmd.estimator._fitting import fit_dataset, update
@@ -86,6 +86,28 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
     effective_features : float, optional
         How many features with independent noise of equal variance a sample is worth, with ``inference="evidence"``.
         Estimated by default: real noise is larger along some directions, and these matter most.
+    scaling : {"standard", "minmax", "sum", "l2"}, optional
+        How the data are scaled: features divided by their standard deviation or their range, or samples divided by
+        their sum or their Euclidean norm. Nothing is subtracted, so sparse data stay sparse. ``components_`` are in the
+        units of the data; noise levels are those of the scaled data.
+    log : bool, default=False
+        Whether to take log(1 + x) of the data, before they are scaled.
+    brightness : bool, default=False
+        Whether each sample has a brightness s, 0 <= s <= 1 relative to the brightest, with x = s W h + noise.
+    shares : {"simplex", "energy"}, default="simplex"
+        With brightness, what memberships are: the coefficients of the components, scaled to sum to one, or these
+        multiplied by the norms of the components ("energy"), which does not depend on how components are scaled.
+    offsets : bool, default=False
+        Whether each source has an offset d_c, with x = W h + d_c + noise: batches, labs, instruments.
+    missing : {"error", "allow", "drop"}, default="error"
+        What to do with missing values (NaN): refuse them, fit the entries that are there, or leave out samples that
+        have any: these get the label -1 and memberships of NaN.
+    nonnegative : bool, default=False
+        Whether the components have no negative entries: spectra, counts.
+    known : array-like of shape (n_known, n_features), optional
+        Components that are known, in the units of the data: the first rows of ``components_``. The others are found. If
+        all are known, only noise levels and memberships are, and ``max_iter`` may be 0. The rows of a DataFrame
+        have names, which the components keep.
 
     Attributes
     ----------
@@ -168,6 +190,14 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         forget_factor: float = 0.7,
         verbose: int = 0,
         effective_features: float | None = None,
+        scaling: Scaling | None = None,
+        log: bool = False,
+        brightness: bool = False,
+        shares: Shares = "simplex",
+        offsets: bool = False,
+        missing: Missing = "error",
+        nonnegative: bool = False,
+        known: ArrayLike | None = None,
     ) -> None:
         self.n_components = n_components
         self.inference = inference
@@ -187,6 +217,14 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         self.forget_factor = forget_factor
         self.verbose = verbose
         self.effective_features = effective_features
+        self.scaling = scaling
+        self.log = log
+        self.brightness = brightness
+        self.shares = shares
+        self.offsets = offsets
+        self.missing = missing
+        self.nonnegative = nonnegative
+        self.known = known
 
     feature_names_in_: NDArray[Any]
     labels_: NDArray[np.intp]
