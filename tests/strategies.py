@@ -53,13 +53,14 @@ class WProblem:
         return f
 
     def objective(self, W):
-        return self.total.value(W) + self.problem.lam * np.abs(W).sum()
+        return self.total.value(W) + self.problem.penalty.value(W)
 
 
-def w_problem(rng, *, sizes=(40, 60, 50), sigma2=1.0, lam=0.0, m=6, r=3, kind="plain"):
+def w_problem(rng, *, sizes=(40, 60, 50), sigma2=1.0, lam=0.0, m=6, r=3, kind="plain", nonnegative=None):
     """Return (P) with a node for each source.
 
-    sizes: samples of each node. sigma2: noise of each. lam: relative to the least one that makes W = 0 the solution.
+    sizes: samples of each node. sigma2: noise of each. lam: relative to the least one that makes W = 0 the solution; a
+    number, or one for each column. nonnegative: bools, one for each column.
     """
     sigma2 = np.broadcast_to(np.asarray(sigma2, float), (len(sizes),))
     W = rng.normal(size=(m, r)) * (rng.random((m, r)) < 0.7)
@@ -74,7 +75,9 @@ def w_problem(rng, *, sizes=(40, 60, 50), sigma2=1.0, lam=0.0, m=6, r=3, kind="p
     W0 = rng.normal(size=(m, r))
     summaries = sum((s.map(lambda one: one.summary(W0)) for s in stats), PerSource())
     zero_from = float(np.abs(sum(node.quadratic.B for node in nodes)).max())
-    return WProblem(nodes, Problem.of(summaries, sigma2, lam * zero_from, len(nodes)), W0)
+    lam = lam * zero_from if np.ndim(lam) == 0 else np.asarray(lam) * zero_from
+    nonnegative = None if nonnegative is None else np.asarray(nonnegative)
+    return WProblem(nodes, Problem.of(summaries, sigma2, lam, len(nodes), nonnegative=nonnegative), W0)
 
 
 def generators():

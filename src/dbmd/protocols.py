@@ -116,7 +116,8 @@ MakeEngine = Callable[[list["Node"]], Engine]
 class Solver(Protocol):
     """A method for the W-step: a module of :mod:`dbmd.solvers`.
 
-    It solves (P),  min_W sum_i f_i(W) + lam ||W||_1,  where f_i, the term of node i, is ``node.quadratic``.
+    It solves (P),  min_W sum_i f_i(W) + lam ||W||_1,  where f_i, the term of node i, is ``node.quadratic``. Columns of
+    W may have a lam of their own, and some may have to be nonnegative: ``problem.penalty.proximal`` takes care of both.
     """
 
     @property

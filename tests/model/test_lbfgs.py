@@ -140,6 +140,33 @@ def test_sparse_components_keep_their_zeros_and_signs(rng):
     assert (ahead * after >= 0.0).all()
 
 
+@given(generators())
+def test_only_columns_with_a_weight_or_a_sign_keep_their_zeros(rng):
+    problem, W = Linear(rng), rng.normal(size=(M, R))
+    _, lbfgs = descend(problem, W, 4)
+    after = np.where(rng.random(W.shape) < 0.5, 0.0, lbfgs.ahead + problem.move(lbfgs.ahead))
+    bounds = (np.array([0.5, 0.0, 0.0]), np.array([False, True, False]))
+    ahead = lbfgs.update(lbfgs.ahead, after, problem.A, ORIGIN, *bounds).ahead
+    free = lbfgs.update(lbfgs.ahead, after, problem.A, ORIGIN, 0.0).ahead
+    bound = lbfgs.update(lbfgs.ahead, after, problem.A, ORIGIN, 0.5).ahead
+    assert_array_equal(ahead, np.column_stack([bound[:, :2], free[:, 2:]]))
+
+
+@given(generators())
+def test_columns_beside_the_simplex_count_for_the_move_only(rng):
+    problem, W = Linear(rng), rng.normal(size=(M, R))
+    lbfgs, other = LBFGS(), LBFGS()
+    for _ in range(4):
+        after = W + problem.move(W)
+        lbfgs = lbfgs.update(W, after, problem.A, ORIGIN, 0.0, n_patterns=R - 1)
+        # Anything may be added to a column beside the simplex, at the point and after it.
+        beside = np.array([0.0] * (R - 1) + [100.0])
+        other = other.update(W + beside, after + beside, problem.A, ORIGIN, 0.0, n_patterns=R - 1)
+        W = lbfgs.ahead
+    assert_allclose(other.ahead, W + beside, rtol=1e-6, atol=1e-6)
+    assert_allclose(other.change, lbfgs.change, rtol=1e-6)
+
+
 def test_so_many_steps_are_kept_and_an_update_changes_nothing_in_place(rng):
     problem = Linear(rng)
     _, lbfgs = descend(problem, rng.normal(size=(M, R)), DEPTH + 3)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dbmd.model.problem import Problem, metric
-from dbmd.model.statistics import PerSource
+from dbmd.model.statistics import PerSource, Quadratic
 from strategies import generators, memberships, statistics_of, w_problem, w_problems
 
 
@@ -94,3 +94,21 @@ def test_a_source_may_lie_on_several_nodes(n_nodes, rng):
     assert_allclose(other.metric, one.metric, rtol=1e-12)
     assert_allclose(other.S, one.S, rtol=1e-12)
     assert_array_equal(other.lam, one.lam)
+
+
+@given(w_problems(), st.data())
+def test_the_shares_sum_to_one_where_the_problem_has_some_of_the_columns(given_problem, data):
+    r = given_problem.W0.shape[1]
+    some = np.array(data.draw(st.lists(st.booleans(), min_size=r, max_size=r)))
+    terms = [Quadratic(node.quadratic.A[np.ix_(some, some)], node.quadratic.B[:, some]) for node in given_problem.nodes]
+    problem = Problem.of_gram(sum(f.A for f in terms), 10, 0.0, len(terms))
+    shares = [problem.share(f) for f in terms]
+    assert min(shares) >= 0.0
+    assert_allclose(sum(shares), 1.0, rtol=1e-10)
+    assert (problem.metric > 0.0).all()
+
+
+def test_the_shares_sum_to_one_where_no_sample_has_a_membership_in_the_columns():
+    problem = Problem.of_gram(np.zeros((2, 2)), 10, 0.0, 4)
+    assert problem.share(Quadratic.zero(3, 2)) == 0.25
+    assert (problem.metric > 0.0).all()

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dbmd.model.lasso import minimise, soft
+from dbmd.model.lasso import minimise
+from dbmd.model.penalty import soft
 from dbmd.model.statistics import Quadratic
 from strategies import memberships
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dbmd.engines.local import Engine
-from dbmd.model.lasso import soft
+from dbmd.model.penalty import soft
 from dbmd.solvers import agd, exact
 from strategies import w_problem
 

@@ -57,10 +57,16 @@ def assert_same_W(W, expected, rtol=1e-6):
 
 
 def kkt_violation(given_problem, W):
-    """Return the largest violation of 0 in gradient + lam sign(W), relative to the gradient at zero."""
-    lam, f = given_problem.problem.lam, given_problem.total
+    """Return the largest violation of 0 in gradient + lam sign(W), relative to the gradient at zero.
+
+    At a zero that must not be negative the gradient has no upper limit.
+    """
+    problem, f = given_problem.problem, given_problem.total
+    lam, nonnegative = problem.lam, False if problem.nonnegative is None else problem.nonnegative
     G = f.gradient(W)
-    wrong = np.where(W != 0.0, np.abs(G + lam * np.sign(W)), np.maximum(np.abs(G) - lam, 0.0))
+    at_zero = np.where(nonnegative, np.maximum(-G - lam, 0.0), np.maximum(np.abs(G) - lam, 0.0))
+    wrong = np.where(W != 0.0, np.abs(G + lam * np.sign(W)), at_zero)
+    assert not (nonnegative & (W < 0.0)).any()
     return wrong.max() / np.abs(f.B).max()
 
 
@@ -116,6 +122,51 @@ def test_agrees_with_the_exact_solver_on_random_problems(name, given_problem):
     step = solve(name, given_problem)
     assert kkt_violation(given_problem, step.W) <= 1e-6
     assert_same_W(step.W, solve("exact", given_problem).W)
+
+
+KINDS = {
+    "nonnegative": {"nonnegative": [True] * 4},
+    "nonnegative with penalty": {"nonnegative": [True] * 4, "lam": 0.1},
+    "a weight for each": {"lam": [0.0, 0.02, 0.1, 0.5]},
+    "all kinds": {"nonnegative": [True, True, False, False], "lam": [0.0, 0.1, 0.1, 0.0]},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("case", ["equal nodes", "unequal noise and sizes", "a node without samples"])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_columns_may_have_weights_and_signs_of_their_own(name, case, kind, rng):
+    given_problem = w_problem(rng, **(PROBLEMS[case] | {"r": 4} | KINDS[kind]))
+    step = solve(name, given_problem)
+    assert step.converged
+    assert kkt_violation(given_problem, step.W) <= 1e-6
+    assert_same_W(step.W, solve("exact", given_problem).W)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("case", SINGULAR)
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_singular_problem_with_signs_is_solved_to_the_same_objective(name, case, kind, rng):
+    given_problem = w_problem(rng, **(SINGULAR[case] | {"r": 4} | KINDS[kind]))
+    step = solve(name, given_problem)
+    least = given_problem.objective(solve("exact", given_problem).W)
+    assert kkt_violation(given_problem, step.W) <= 1e-6
+    size = np.abs(given_problem.total.B * step.W).sum()
+    assert_allclose(given_problem.objective(step.W), least, rtol=1e-8, atol=1e-8 * size)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_component_that_no_sample_uses_is_clipped_where_it_must_be_nonnegative(name, rng):
+    given_problem = w_problem(rng, kind="empty", r=4, lam=[0.0, 0.1, 0.0, 0.0], nonnegative=[False, False, True, True])
+    column = solve(name, given_problem).W[:, -1]
+    assert_allclose(column, np.maximum(given_problem.W0[:, -1], 0.0), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_weight_for_each_column_is_one_weight_if_they_are_equal(name, rng):
+    given_problem = w_problem(rng, lam=0.1)
+    problem = replace(given_problem.problem, lam=np.full(3, given_problem.problem.lam))
+    assert_array_equal(solve(name, replace(given_problem, problem=problem)).W, solve(name, given_problem).W)
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.1])

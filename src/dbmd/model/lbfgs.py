@@ -14,7 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dbmd.model.penalty import Lam, Penalty
 from dbmd.model.statistics import Float
 
 DEPTH = 15  # number of steps that are kept
@@ -72,7 +74,16 @@ class LBFGS:
         """Return whether moves are small and do not shrink: a few of the n samples alternate between two faces."""
         return self.stuck >= PATIENCE and self.least <= max(SMALL, 1.0 / n)
 
-    def update(self, point: Float, W: Float, A: Float, origin: Float, lam: float) -> LBFGS:
+    def update(
+        self,
+        point: Float,
+        W: Float,
+        A: Float,
+        origin: Float,
+        lam: Lam,
+        nonnegative: NDArray[np.bool_] | None = None,
+        n_patterns: int | None = None,
+    ) -> LBFGS:
         """Return the descent after one more point.
 
         Parameters
@@ -83,12 +94,18 @@ class LBFGS:
             Gram matrix of the memberships there, sum_c HHt_c / sigma_c^2.
         origin : array of shape (m,)
             A point amidst the samples.
-        lam : float
-            Weight of the L1 norm. If it is positive, zeros of W stay zero and no entry changes its sign: within these
-            bounds the outcome of the W-step is smooth.
+        lam : float or array of shape (r,)
+            Weight of the L1 norm of each column, or of all. Where it is positive, zeros of W stay zero and no entry
+            changes its sign: within these bounds the outcome of the W-step is smooth.
+        nonnegative : array of bool of shape (r,), optional
+            Columns without negative entries, which have the same bounds.
+        n_patterns : int, optional
+            Number of columns that span the simplex, which come first; by default all. Other columns have no part in its
+            size and its plane.
         """
-        V, move = W - origin[:, None], W - point
-        size, length = _length(V, A), _length(move, A)
+        n_patterns = W.shape[1] if n_patterns is None else n_patterns
+        V, move = W[:, :n_patterns] - origin[:, None], W - point
+        size, length = _length(V, A[:n_patterns, :n_patterns]), _length(move, A)
         if size == 0.0:
             return LBFGS(ahead=W, residual=0.0, distance=0.0, least=0.0)
         steps, changes = self.steps, self.changes
@@ -105,7 +122,7 @@ class LBFGS:
         if far > LONGEST * length:
             step *= LONGEST * length / far
         ahead = point + step
-        ahead = np.where(ahead * W > 0.0, ahead, 0.0) if lam > 0.0 else ahead
+        ahead = np.where(Penalty(lam, nonnegative).is_free(W.shape[1]) | (ahead * W > 0.0), ahead, 0.0)
         return replace(updated, ahead=ahead, distance=far / size)
 
     def accepts(self, updated: LBFGS, A: Float) -> bool:

@@ -10,7 +10,6 @@ from functools import partial
 
 import numpy as np
 
-from dbmd.model.lasso import soft
 from dbmd.model.node import Node, continues
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float
@@ -87,7 +86,7 @@ def solve(
     mean, change = np.full_like(W, np.inf), np.inf
     for k in range(1, max_rounds + 1):
         mean, before = ask(partial(local_step, R=R, problem=problem, first=k == 1), W) / R, mean
-        W = soft(mean, problem.lam / R)
+        W = problem.penalty.proximal(mean, R)
         on_round(W)
         # The change before thresholding: W may rest at zero while the duals are still on their way.
         change = problem.change(mean, before)

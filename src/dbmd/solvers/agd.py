@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from dbmd.model.lasso import soft
 from dbmd.model.node import Node, continues
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float
@@ -69,7 +68,7 @@ def solve(
     Y, t, change = W, 1.0, np.inf
     for k in range(1, max_rounds + 1):
         G = ask(gradient, Y)
-        W, before = soft(Y - G / d, problem.lam / d), W
+        W, before = problem.penalty.proximal(Y - G / d, d), W
         on_round(W)
         change = problem.change(W, Y)
         if change <= tol:

@@ -12,6 +12,7 @@ import numpy as np
 
 from dbmd.model.lasso import minimise
 from dbmd.model.node import Node, continues
+from dbmd.model.penalty import Lam
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float, Quadratic
 from dbmd.protocols import Ask
@@ -48,7 +49,7 @@ def local_solution(node: Node, G: Float, *, gamma: Float, problem: Problem, back
     if p == 0.0:  # no samples
         return node, np.zeros_like(W)
     A = f.A / p + np.diag(gamma)
-    return node, p * minimise(Quadratic(A, W @ A - G), problem.lam, W)
+    return node, p * minimise(Quadratic(A, W @ A - G), problem.lam, W, problem.nonnegative)
 
 
 def solve(
@@ -88,6 +89,7 @@ def solve(
     WStep
     """
     weights = AUTO_GAMMA * problem.metric if gamma is None else np.full(W.shape[1], gamma * problem.S)
+    W = problem.penalty.feasible(W)  # then all averages are, too
     candidate, G, change = W, np.zeros_like(W), np.inf
     for k in range(1, max_rounds + 1):
         G_candidate = ask(gradient, candidate)
@@ -104,7 +106,7 @@ def solve(
     return WStep(W, max_rounds, change, False)
 
 
-def _rise(W: Float, G: Float, V: Float, G_V: Float, lam: float) -> float:
+def _rise(W: Float, G: Float, V: Float, G_V: Float, lam: Lam) -> float:
     """Return by how much the objective is higher at V than at W, beyond rounding; G and G_V are the gradients there.
 
     f is quadratic, so f(V) - f(W) = <grad f(W) + grad f(V), V - W> / 2: no message is needed for it.

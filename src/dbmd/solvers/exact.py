@@ -51,6 +51,6 @@ def solve(
     -------
     WStep
     """
-    solution = minimise(ask(own_term), problem.lam, W)
+    solution = minimise(ask(own_term), problem.lam, W, problem.nonnegative)
     on_round(solution)
     return WStep(solution, 1, problem.change(solution, W), True)
