@@ -61,6 +61,7 @@ def fit(
     dtype: np.dtype[Any],
     seed: int,
     n_classes: int = 0,
+    known: Float | None = None,
     start: tuple[Float, Float] | None = None,
     resume: State | None = None,
     on_iteration: OnIteration = lambda state: None,
@@ -81,6 +82,8 @@ def fit(
         Of the start.
     n_classes : int
         Number of known classes, which clusters are compared with.
+    known : array of shape (n_features, n_known), optional
+        The known components, in the units of the samples.
     start : tuple of arrays, optional
         W, shape (n_features, n_components), and sigma2, shape (n_sources,), to start from.
     resume : State, optional
@@ -93,13 +96,14 @@ def fit(
     -------
     Result
     """
-    setting = Setting(engine, config, n_sources, dtype)
-    given = config.start(n_features)
+    setting = Setting(engine, config, n_sources, dtype, known)
+    parts = setting.parts
+    given = config.start(n_features) if known is None or known.shape[1] < config.n_components else known
     attempts = config.n_init if start is None and given is None else 1
-    known: PerSource[Moments] = PerSource()
+    sums: PerSource[Moments] = PerSource()
     if resume is None or attempts > 1:
-        known = engine.ask(moments)
-        check_magnitude(known, dtype)
+        sums = engine.ask(moments)
+        check_magnitude(sums, dtype)
     # All attempts have the same noise excess: only then can their objectives be compared.
     evidence: Evidence | None = None
     if config.inference == "evidence":
@@ -107,52 +111,82 @@ def fit(
             evidence = resume.evidence
         elif config.effective_features is not None:
             excess = np.full(n_sources, n_features / config.effective_features)
-            evidence = Evidence.of(excess, sum(each.n for each in known.values()), config.n_components)
+            evidence = Evidence.of(excess, sum(each.n for each in sums.values()), parts.n_patterns)
     best: State | None = None
     for attempt in range(resume.attempt if resume else 0, attempts):
         if resume is not None and attempt == resume.attempt:
             state = resume
         else:
-            basis = (setting, known, seed + 1000 * attempt, evidence)
+            basis = (setting, sums, seed + 1000 * attempt, evidence)
             if start is not None:
                 state = start_from(*basis, *start)
             elif given is not None:
-                state = start_from(*basis, given)
+                state = start_from(*basis, setting.with_known(given))
             else:
                 state = find_start(*basis, descend)
             evidence = state.evidence
             state = replace(state, attempt=attempt, best=best)
         with one_blas_thread():  # matrices of the size of W are small: threads would mostly wait for each other
             state = descend(state, setting, on_iteration)
-        best = min((s for s in (state.best, replace(state, best=None)) if s), key=lambda s: s.history[-1].objective)
+        best = min((s for s in (state.best, replace(state, best=None)) if s), key=_last_objective)
     assert best is not None
 
-    # A last sweep, from W and sigma alone: labels, sizes and objective belong to the model as it is returned.
-    W, sigma2, origin = best.W.astype(dtype).astype(np.float64), best.sigma2, best.origin
+    # A last sweep, from V and sigma alone: labels, sizes and objective belong to the model as it is returned.
+    V, sigma2, origin = best.V.astype(dtype).astype(np.float64), best.sigma2, best.origin
     last = partial(
-        survey, sigma2=sigma2, prior=config.prior, origin=origin, evidence=best.evidence, n_classes=n_classes
+        survey,
+        sigma2=sigma2,
+        prior=parts.prior(config.prior),
+        origin=origin,
+        parts=parts,
+        evidence=best.evidence,
+        n_classes=n_classes,
+        by_energy=config.shares == "energy",
     )
-    found = engine.ask(last, W)
-    summaries = found.stats.map(lambda s: s.summary(W, origin))
-    value = objective(summaries, W, sigma2, config.lam).value
+    found = engine.ask(last, V)
+    summaries = parts.summaries(found.stats, V, origin)
     explained = explained_variance(found.stats, summaries, n_sources)
-    past = PastStatistics(found.stats, origin)
-    return Result(W, sigma2, best.evidence, value, list(best.history), best.converged, found.profile, explained, past)
+    offset_prior, offset_cost = best.offset_prior, 0.0
+    if offset_prior is not None:
+        offset_prior, summaries, offset_cost = offset_prior.update(parts.offsets(V), summaries, sigma2)
+    if not best.history:  # all components are known, and no iteration was asked for: this pass gives the noise levels
+        sigma2 = Noise(config.noise, n_sources, best.floor, float(np.finfo(dtype).eps)).levels(summaries, parts.W(V))
+    value = objective(summaries, parts.components(V), sigma2, config.lam, offset_cost).value
+    return Result(
+        parts.components(V),
+        sigma2,
+        best.evidence,
+        value,
+        list(best.history),
+        best.converged or not best.history,
+        found.profile,
+        explained,
+        PastStatistics(found.stats, origin),
+        parts.offsets(V).T if parts.n_offsets else None,
+        None if offset_prior is None else offset_prior.variance,
+    )
+
+
+def _last_objective(state: State) -> float:
+    return state.history[-1].objective if state.history else np.inf
 
 
 def descend(state: State, setting: Setting, on_iteration: OnIteration = lambda state: None) -> State:
     """Return the state after iterations of H-, W- and sigma-step, until W converges or ``max_iter`` is reached."""
-    config, dtype = setting.config, setting.dtype
+    config, dtype, parts = setting.config, setting.dtype, setting.parts
     engine, solver = Metered(setting.engine), load_solver(config.solver)
     noise = Noise(config.noise, setting.n_sources, state.floor, float(np.finfo(dtype).eps))
     origin, evidence = state.origin, state.evidence
     near_zero = noise.is_near_zero(origin, dtype)
-    h_step = partial(sweep, prior=config.prior, evidence=evidence, origin=origin, near_zero=near_zero)
+    h_step = partial(
+        sweep, prior=parts.prior(config.prior), parts=parts, evidence=evidence, origin=origin, near_zero=near_zero
+    )
 
     while not state.converged and len(state.history) < config.max_iter:
         clock, traffic = time.perf_counter(), engine.traffic
-        last, lbfgs, sigma2 = state.objective, state.lbfgs, state.sigma2
-        point = state.W if lbfgs.ahead is None else lbfgs.ahead
+        last, lbfgs, sigma2, offset_prior = state.objective, state.lbfgs, state.sigma2, state.offset_prior
+        ridge = None if offset_prior is None else offset_prior.ridge
+        point = state.V if lbfgs.ahead is None else lbfgs.ahead
         passes, warm = 0, len(state.history) % COLD_EVERY > 0
         while True:
             # H and W: one pass over the samples at a point, then (P) on its statistics, which the driver gathers or the
@@ -160,27 +194,34 @@ def descend(state: State, setting: Setting, on_iteration: OnIteration = lambda s
             at_nodes = partial(h_step, sigma2=sigma2, warm=warm)
             if solver.GATHERS:
                 stats = engine.ask(at_nodes, point)
-                found = w_step_on_the_driver(point, stats, sigma2, origin, engine, solver, config)
+                found = w_step_on_the_driver(point, stats, sigma2, origin, engine, solver, config, parts, ridge)
             else:
-                summaries = engine.ask(partial(sweep_and_keep, sweep=at_nodes, sigma2=sigma2), point)
-                found = w_step_over_the_nodes(point, summaries, sigma2, engine, solver, config)
+                keeping = partial(sweep_and_keep, sweep=at_nodes, sigma2=sigma2, parts=parts, ridge=ridge)
+                kept = engine.ask(keeping, point)
+                found = w_step_over_the_nodes(point, kept, sigma2, engine, solver, config, parts, ridge)
+            W, D, summaries, offset_cost = parts.W(found.V), parts.offsets(found.V), found.summaries, 0.0
+            if state.offset_prior is not None:
+                offset_prior, summaries, offset_cost = state.offset_prior.update(D, summaries, sigma2)
             # sigma
-            levels = noise.levels(found.summaries, found.step.W)
-            now = objective(found.summaries, found.step.W, levels, config.lam)
+            levels = noise.levels(summaries, W)
+            now = objective(summaries, parts.components(found.V), levels, config.lam, offset_cost)
             passes += 1
             if evidence is None:
                 break
             # Where to make the next pass. Residuals that may be rounding say nothing about directions.
-            known = lbfgs if noise.is_above_rounding(found.summaries, found.step.W) else LBFGS()
-            updated = known.update(point, found.step.W, found.A, origin, config.lam)
+            known = lbfgs if noise.is_above_rounding(summaries, W) else LBFGS()
+            bounds = parts.lam(config.lam), parts.signs, parts.n_patterns
+            updated = known.update(point, found.V, found.A, origin, *bounds)
             if lbfgs.accepts(updated, found.A):
                 lbfgs = updated
                 break
-            point, lbfgs, warm = state.W, lbfgs.restart(), True  # the step was too long: continue from W itself
+            point, lbfgs, warm = state.V, lbfgs.restart(), True  # the step was too long: continue from V itself
         if evidence is None and last is not None and now.exceeds(last, dtype):
             return replace(state, converged=True)  # within rounding of this type nothing improves: keep the last state
 
         change = now.gain(last) if evidence is None else lbfgs.change
+        if not parts.is_free.any():
+            change = float(np.abs(levels / sigma2 - 1.0).max())
         total = engine.traffic - traffic
         record = Iteration(
             iteration=len(state.history) + 1,
@@ -198,8 +239,9 @@ def descend(state: State, setting: Setting, on_iteration: OnIteration = lambda s
         )
         state = replace(
             state,
-            W=found.step.W,
+            V=found.V,
             sigma2=levels,
+            offset_prior=offset_prior,
             objective=now,
             history=(*state.history, record),
             lbfgs=lbfgs,

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dbmd.model.parts import Parts
 from dbmd.model.start import STARTS
 from dbmd.protocols import MakeEngine
 from dbmd.registry import load, names
@@ -150,6 +151,21 @@ class Config:
         """alpha0 - 1 for each component, shape (n_components,)."""
         return prior_of(self.alpha, self.n_components)
 
+    def parts(self, n_sources: int) -> Parts:
+        """Return what a fit of data with so many sources looks for."""
+        if self.offsets and n_sources == 1:
+            raise ValueError(
+                "The 'offsets' parameter of DBMD must be False for data of one source, whose offset is part of every "
+                "component. Name the sources, or leave it out."
+            )
+        return Parts(
+            self.n_components,
+            n_known=self.n_known,
+            has_dark=bool(self.brightness),
+            n_offsets=n_sources if self.offsets else 0,
+            nonnegative=bool(self.nonnegative),
+        )
+
     @property
     def n_known(self) -> int:
         """Number of components that are known."""
@@ -246,6 +262,8 @@ class Config:
                 "The 'max_iter' parameter of DBMD must be an int >= 1, unless all components are known. Got 0 with "
                 f"{self.n_known} of {self.n_components} known."
             )
+        if self.max_iter == 0 and self.offsets:
+            raise ValueError("The 'max_iter' parameter of DBMD must be an int >= 1 with offsets. Got 0.")
 
     def _check_solver_options(self) -> None:
         if self.solver_options is None:

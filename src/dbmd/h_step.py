@@ -42,6 +42,8 @@ class HStep:
         See :mod:`dbmd.kernels`.
     evidence : Evidence, optional
         How the memberships are integrated out, if they are.
+    source_offsets : array of shape (n_sources, r), of the type of the data, optional
+        d_c'(W - c 1') for the offset d_c of each source, to be subtracted as well. None if sources have no offsets.
     """
 
     shift: Float
@@ -52,6 +54,7 @@ class HStep:
     sigma2: Float
     kernel: Kernel
     evidence: Evidence | None = None
+    source_offsets: NDArray[Any] | None = None
 
     @classmethod
     def prepare(
@@ -64,6 +67,7 @@ class HStep:
         origin: Float | None = None,
         near_zero: bool = False,
         evidence: Evidence | None = None,
+        offsets: Float | None = None,
         kernel: str = "cpu",
     ) -> HStep:
         """Return the H-step for samples at W.
@@ -84,6 +88,8 @@ class HStep:
             Whether dense samples that need not be gathered are read as they are, without a shift.
         evidence : Evidence, optional
             How the memberships are integrated out, if they are.
+        offsets : array of shape (m, n_sources) or (m, 0), optional
+            The offset of each source, if they have any.
         kernel : str
             Name of the kernel.
         """
@@ -103,6 +109,7 @@ class HStep:
             sigma2,
             load_kernel(kernel),
             evidence,
+            None if offsets is None or not offsets.size else (offsets.T @ W_centred).astype(samples.dtype),
         )
 
     def memberships(self, chunk: Chunk, Ht0: NDArray[Any] | None = None) -> NDArray[Any]:
@@ -119,6 +126,8 @@ class HStep:
             Bt = chunk.Xt @ self.W_centred
             if self.offset is not None:
                 Bt -= self.offset
+            if self.source_offsets is not None:
+                Bt -= self.source_offsets[chunk.source_code]
             if not np.isfinite(Bt.sum()):
                 raise DataError(
                     f"A sample is too large for {Bt.dtype}: its products with the components leave the range of the "

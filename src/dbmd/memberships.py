@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,20 +15,71 @@ from dbmd._utils.threads import one_blas_thread
 from dbmd.data.block import Samples, Window, consecutive_rows
 from dbmd.h_step import HStep
 from dbmd.model.node import Node
+from dbmd.model.parts import Parts
 from dbmd.model.statistics import Float
 
 MAX_ROWS = 65536  # of a window that is yielded
 
 
-def write_memberships(node: Node, W: Float, *, sigma2: Float, prior: Float, out: NDArray[Any]) -> tuple[Node, int]:
-    """Node: write the memberships of its samples to their rows of ``out``, shape (n, r), an array of this process."""
+@dataclass(frozen=True)
+class MembershipModel:
+    """What the memberships of samples are computed from.
+
+    Attributes
+    ----------
+    V : array of shape (m, n_columns)
+        The components, and the offsets of the sources of the samples if they have any.
+    parts : Parts
+        What the columns of V are.
+    sigma2 : array of shape (n_sources,)
+        The noise levels.
+    prior : array of shape (r,)
+        alpha0 - 1.
+    by_energy : bool
+        Whether memberships are multiplied by the norms of the components, with brightness.
+    """
+
+    V: Float
+    parts: Parts
+    sigma2: Float
+    prior: Float
+    by_energy: bool = False
+
+    @classmethod
+    def plain(cls, W: Float, sigma2: Float, prior: Float) -> MembershipModel:
+        """Return a model of components only: W of shape (m, r)."""
+        return cls(W, Parts.plain(W), sigma2, prior)
+
+    def h_step(self, samples: Samples) -> HStep:
+        """Return the H-step for samples."""
+        return HStep.prepare(
+            samples,
+            self.parts.W(self.V),
+            sigma2=self.sigma2,
+            prior=self.parts.prior(self.prior),
+            offsets=self.parts.offsets(self.V),
+        )
+
+    def shares(self, Ht: NDArray[Any]) -> NDArray[Any]:
+        """Return memberships without the dark component, shape (n, r), from those with it, shape (n, n_patterns)."""
+        return self.parts.shares(Ht, self.parts.norms(self.V) if self.by_energy else None)
+
+
+def write_memberships(
+    node: Node, model: MembershipModel, *, out: NDArray[Any], brightness: NDArray[Any] | None = None
+) -> tuple[Node, int]:
+    """Node: write the memberships of its samples to their rows of ``out``, shape (n, r), an array of this process.
+
+    The brightness of the samples is written to the same rows of ``brightness``, shape (n,), if given.
+    """
     first = node.samples.first_row
-    memberships(node.samples, W, sigma2=sigma2, prior=prior, out=out[first : first + node.samples.shape[0]])
+    rows = slice(first, first + node.samples.shape[0])
+    memberships(node.samples, model, out=out[rows], brightness=None if brightness is None else brightness[rows])
     return node, 0
 
 
 def memberships(
-    samples: Samples, W: Float, *, sigma2: Float, prior: Float, out: NDArray[Any] | None = None
+    samples: Samples, model: MembershipModel, *, out: NDArray[Any] | None = None, brightness: NDArray[Any] | None = None
 ) -> NDArray[Any]:
     """Return the memberships of samples, shape (n, r).
 
@@ -35,37 +87,34 @@ def memberships(
     ----------
     samples : Samples
         n samples of m features.
-    W : array of shape (m, r)
-        The basis.
-    sigma2 : array of shape (n_sources,)
-        The noise levels.
-    prior : array of shape (r,)
-        alpha0 - 1.
+    model : MembershipModel
+        What they are computed from.
     out : array of shape (n, r), optional
         Where to write them; by default a new array of the type of the samples.
+    brightness : array of shape (n,), optional
+        Where to write the brightness of the samples.
     """
-    h_step = HStep.prepare(samples, W, sigma2=sigma2, prior=prior)
-    out = np.empty((samples.shape[0], W.shape[1]), samples.dtype) if out is None else out
+    h_step = model.h_step(samples)
+    out = np.empty((samples.shape[0], model.parts.n_components), samples.dtype) if out is None else out
     for chunk in samples.chunks(h_step.shift):
-        out[chunk.rows] = h_step.memberships(chunk)
+        Ht = h_step.memberships(chunk)
+        out[chunk.rows] = model.shares(Ht)
+        if brightness is not None:
+            brightness[chunk.rows] = model.parts.brightness(Ht)
     return out
 
 
 def iter_memberships(
-    samples: Samples, W: Float, *, sigma2: Float, prior: Float, n_threads: int
-) -> Iterator[tuple[Window, NDArray[Any]]]:
+    samples: Samples, model: MembershipModel, *, n_threads: int
+) -> Iterator[tuple[Window, NDArray[Any], NDArray[Any]]]:
     """Yield windows of the samples with their memberships, in order. A few windows are in memory at a time.
 
     Parameters
     ----------
     samples : Samples
         n samples of m features.
-    W : array of shape (m, r)
-        The basis.
-    sigma2 : array of shape (n_sources,)
-        The noise levels.
-    prior : array of shape (r,)
-        alpha0 - 1.
+    model : MembershipModel
+        What the memberships are computed from.
     n_threads : int
         Number of windows that are worked on at once.
 
@@ -75,16 +124,18 @@ def iter_memberships(
         At most 65,536 samples.
     array of shape (rows, r)
         Their memberships.
+    array of shape (rows,)
+        Their brightness: ones, if the model has none.
     """
-    h_step = HStep.prepare(samples, W, sigma2=sigma2, prior=prior)
+    h_step = model.h_step(samples)
 
-    def solve(window: Window) -> tuple[Window, NDArray[Any]]:
-        Ht = np.empty((window.Xt.shape[0], W.shape[1]), samples.dtype)
+    def solve(window: Window) -> tuple[Window, NDArray[Any], NDArray[Any]]:
+        Ht = np.empty((window.Xt.shape[0], model.parts.n_patterns), samples.dtype)
         for chunk in window._replace(first=0).chunks(samples.dtype, h_step.shift):
             Ht[chunk.rows] = h_step.memberships(chunk)
-        return window, Ht
+        return window, model.shares(Ht), model.parts.brightness(Ht)
 
-    waiting: deque[Future[tuple[Window, NDArray[Any]]]] = deque()
+    waiting: deque[Future[tuple[Window, NDArray[Any], NDArray[Any]]]] = deque()
     with one_blas_thread(), ThreadPoolExecutor(n_threads, "dbmd") as pool:
         for window in samples.windows():
             for part in _split(window):

@@ -25,8 +25,20 @@ from dbmd.model.evidence import Evidence, noise_excess
 from dbmd.model.low_rank import LowRank
 from dbmd.model.node import Node
 from dbmd.model.noise import Noise, least_level
+from dbmd.model.offsets import OffsetPrior
+from dbmd.model.parts import Parts
+from dbmd.model.reduce import can_be_reduced, reduced
 from dbmd.model.result import State
-from dbmd.model.start import STARTS, Sample, draw_sample, k_means, nearest
+from dbmd.model.start import (
+    STARTS,
+    Sample,
+    draw_sample,
+    k_means,
+    nearest,
+    replace_nearest,
+    source_means,
+    without_offsets,
+)
 from dbmd.model.statistics import Float, PerSource, middle
 from dbmd.protocols import Engine
 
@@ -50,12 +62,24 @@ class Setting:
         Sources have the codes 0 to n_sources - 1.
     dtype : dtype
         Of the data.
+    known : array of shape (m, n_known), optional
+        The known components.
     """
 
     engine: Engine
     config: Config
     n_sources: int
     dtype: np.dtype[Any]
+    known: Float | None = None
+
+    @property
+    def parts(self) -> Parts:
+        """What the fit looks for."""
+        return self.config.parts(self.n_sources)
+
+    def with_known(self, W: Float) -> Float:
+        """Return components, shape (m, r), with the known ones first, in the place of those nearest to them."""
+        return W if self.known is None else replace_nearest(W, self.known)
 
 
 Descend = Callable[[State, Setting], State]
@@ -86,31 +110,42 @@ def find_start(
     descend : callable
         ``descend(state, setting)`` fits the sample: :func:`dbmd.algorithm.descend`.
     """
-    config, dtype, r = setting.config, setting.dtype, setting.config.n_components
+    config, dtype, parts = setting.config, setting.dtype, setting.parts
+    r, n_patterns = parts.n_components, parts.n_patterns
     if config.init != "k-means++":
         W = STARTS[str(config.init)](setting.engine.ask, r, seed)
-        return start_from(setting, moments, seed, evidence, W)
-    sample = draw_sample(setting.engine.ask, moments, r, seed)
+        return start_from(setting, moments, seed, evidence, setting.with_known(W))
+    sample = draw_sample(setting.engine.ask, moments, n_patterns, seed, is_dense=bool(parts.n_offsets))
+    D = source_means(sample, setting.n_sources) if parts.n_offsets else None
+    centred = sample if D is None else without_offsets(sample, D)
     with ThreadPoolExecutor(available_threads()) as pool, one_blas_thread():
-        clusters = k_means(sample, r, seed, pool.map)
+        clusters = k_means(centred, r, seed, pool.map)
+        Xt = clusters.Xt
+        if D is not None:  # offsets are found from the samples as they are
+            Xt = sample.Xt
+            if can_be_reduced(Xt, r + setting.n_sources):
+                Xt = reduced(Xt, clusters.weights, r + setting.n_sources, seed, pool.map)
         if config.inference == "evidence" and evidence is None:
-            excess = noise_excess(sample.Xt, clusters.weights, sample.source_codes, setting.n_sources, r, pool.map)
-            evidence = Evidence.of(excess, sample.n_of_all, r)
+            codes = sample.source_codes
+            excess = noise_excess(centred.Xt, clusters.weights, codes, setting.n_sources, n_patterns, pool.map)
+            evidence = Evidence.of(excess, sample.n_of_all, n_patterns)
+    V = parts.assemble(setting.with_known(clusters.W), D)
     if config.inference == "map" and not sample.is_worth_a_peak_fit:
-        return begin(setting, clusters.W)
+        return begin(setting, V)
     # In float64 whatever the type of the data: the many small moves of this fit would be lost in the rounding of
     # float32. Of reduced samples everything but the memberships is in float64 anyway.
-    sample_type = dtype if isinstance(clusters.Xt, LowRank) else np.dtype(np.float64)
-    with LocalEngine(_nodes_on_the_driver(sample, clusters.Xt, sample_type)) as driver, one_blas_thread():
+    sample_type = dtype if isinstance(Xt, LowRank) else np.dtype(np.float64)
+    with LocalEngine(_nodes_on_the_driver(sample, Xt, sample_type)) as driver, one_blas_thread():
         sample_config = replace(config, solver="exact", solver_options=None, tol=SAMPLE_TOL * config.tol)
         sample_setting = replace(setting, engine=driver, config=sample_config, dtype=sample_type)
-        state = begin(sample_setting, clusters.W)
+        state = begin(sample_setting, V)
         if evidence is not None:
-            state = replace(state, evidence=Evidence.of(evidence.excess, len(sample.source_codes), r))
+            state = replace(state, evidence=Evidence.of(evidence.excess, len(sample.source_codes), n_patterns))
         state = descend(state, sample_setting)
     origin = state.origin.astype(dtype).astype(np.float64)  # exact in the type of the samples
     floor = state.floor * least_level(dtype) / least_level(sample_type)
-    return State(state.W, state.sigma2, origin, floor, evidence, lbfgs=state.lbfgs.for_other_samples())
+    lbfgs = state.lbfgs.for_other_samples()
+    return State(state.V, state.sigma2, origin, floor, evidence, state.offset_prior, lbfgs=lbfgs)
 
 
 def start_from(
@@ -128,33 +163,44 @@ def start_from(
     setting, moments, seed, evidence
         As for :func:`find_start`.
     W : array of shape (m, r)
-        The basis.
+        The components. Offsets start from the means of the sources.
     sigma2 : array of shape (n_sources,), optional
         The noise levels; by default they are found from the distances of the samples to the columns of W.
     """
-    state = begin(setting, W, sigma2)
+    parts, D = setting.parts, None
+    if parts.n_offsets:
+        D = np.zeros((len(W), parts.n_offsets))
+        mean = sum(each.total for each in moments.values()) / sum(each.n for each in moments.values())
+        for c, each in moments.items():
+            D[:, c] = each.total / each.n - mean
+    state = begin(setting, parts.assemble(W, D), sigma2)
     if setting.config.inference == "evidence" and evidence is None:
         evidence = _find_evidence(setting, moments, seed, state.sigma2)
     return replace(state, evidence=evidence)
 
 
-def begin(setting: Setting, W: Float, sigma2: Float | None = None) -> State:
-    """Return the state at W, shape (m, r), without evidence; sigma2, shape (n_sources,), is found if not given."""
-    dtype = setting.dtype
+def begin(setting: Setting, V: Float, sigma2: Float | None = None) -> State:
+    """Return the state at V without evidence; sigma2, shape (n_sources,), is found if not given."""
+    dtype, parts = setting.dtype, setting.parts
+    W, D = parts.W(V), parts.offsets(V)
     origin = origin_of(W, dtype)
-    hard = setting.engine.ask(partial(nearest, origin=origin), W)
+    hard = setting.engine.ask(partial(nearest, origin=origin, parts=parts), V)
     noise = Noise.for_data(setting.config.noise, setting.n_sources, hard, origin, dtype)
     if sigma2 is None:
-        sigma2 = noise.levels(hard.map(lambda s: s.summary(W, origin)), W)
+        sigma2 = noise.levels(parts.summaries(hard, V, origin), W)
     # A column of W may be far out; the mean of the samples is not.
     mean = origin + middle(hard)
-    return State(W, sigma2, mean.astype(dtype).astype(np.float64), noise.floor)
+    prior = OffsetPrior.of(D, hard, sigma2) if parts.n_offsets else None
+    return State(V, sigma2, mean.astype(dtype).astype(np.float64), noise.floor, offset_prior=prior)
 
 
 def _find_evidence(setting: Setting, moments: PerSource[Moments], seed: int, sigma2: Float) -> Evidence:
     """Return how to integrate memberships out, with the noise excess of a sample at given noise levels."""
-    r = setting.config.n_components
-    sample = draw_sample(setting.engine.ask, moments, r, seed)
+    parts = setting.parts
+    r = parts.n_patterns
+    sample = draw_sample(setting.engine.ask, moments, r, seed, is_dense=bool(parts.n_offsets))
+    if parts.n_offsets:
+        sample = without_offsets(sample, source_means(sample, len(sigma2)))
     with one_blas_thread():
         weights = sample.weights / sigma2[sample.source_codes]
         excess = noise_excess(sample.Xt, weights, sample.source_codes, len(sigma2), r)

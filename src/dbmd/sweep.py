@@ -13,6 +13,7 @@ from dbmd.data.block import Chunk
 from dbmd.h_step import Covariance, HStep
 from dbmd.model.evidence import Evidence
 from dbmd.model.node import Node, continues
+from dbmd.model.parts import Parts
 from dbmd.model.profile import Profile
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, statistics
 from dbmd.protocols import NodeFunction
@@ -20,29 +21,32 @@ from dbmd.protocols import NodeFunction
 
 def sweep(
     node: Node,
-    W: Float,
+    V: Float,
     *,
     sigma2: Float,
     prior: Float,
+    parts: Parts | None = None,
     evidence: Evidence | None = None,
     origin: Float | None = None,
     near_zero: bool = False,
     warm: bool = True,
 ) -> tuple[Node, PerSource[Statistics]]:
-    """Node: find the memberships of its samples at W, and send statistics of each of its sources.
+    """Node: find the memberships of its samples at V, and send statistics of each of its sources.
 
-    A reply has m r + r^2 numbers and three scalars for each source.
+    A reply has m r + r^2 numbers and three scalars for each source. Offsets are not subtracted in them.
 
     Parameters
     ----------
     node : Node
         With the memberships of an earlier sweep, if any.
-    W : array of shape (m, r)
-        The basis.
+    V : array of shape (m, n_columns)
+        The components, and the offsets of sources if they have any.
     sigma2 : array of shape (n_sources,)
         The noise levels.
     prior : array of shape (r,)
         alpha0 - 1.
+    parts : Parts, optional
+        What the columns of V are; by default components.
     evidence : Evidence, optional
         How to integrate the memberships out; by default they are taken at their peak.
     origin : array of shape (m,), optional
@@ -59,12 +63,21 @@ def sweep(
     PerSource[Statistics]
         About the origin.
     """
+    parts = parts or Parts.plain(V)
+    W = parts.W(V)
     origin = np.zeros(len(W)) if origin is None else origin
     norms = node.norms if node.origin is not None and np.array_equal(node.origin, origin) else None
     warm = warm and node.Ht is not None
     Ht = _empty_memberships(node, W) if node.Ht is None else node.Ht
     h_step = HStep.prepare(
-        node.samples, W, sigma2=sigma2, prior=prior, origin=origin, near_zero=near_zero, evidence=evidence
+        node.samples,
+        W,
+        sigma2=sigma2,
+        prior=prior,
+        origin=origin,
+        near_zero=near_zero,
+        evidence=evidence,
+        offsets=parts.offsets(V),
     )
     stats = _pass(node, h_step, origin, Ht, warm=warm, norms=norms is None)
     if norms is None:
@@ -75,7 +88,13 @@ def sweep(
 
 
 def sweep_and_keep(
-    node: Node, W: Float, *, sweep: NodeFunction[PerSource[Statistics]], sigma2: Float
+    node: Node,
+    V: Float,
+    *,
+    sweep: NodeFunction[PerSource[Statistics]],
+    sigma2: Float,
+    parts: Parts | None = None,
+    ridge: Float | None = None,
 ) -> tuple[Node, PerSource[Summary]]:
     """Node: make a sweep, keep its statistics and the node's term of (P), and send a summary of each source.
 
@@ -83,23 +102,29 @@ def sweep_and_keep(
     ----------
     node : Node
         As for the sweep.
-    W : array of shape (m, r)
-        The basis.
+    V : array of shape (m, n_columns)
+        The components, and the offsets of sources if they have any.
     sweep : NodeFunction
         :func:`sweep` with its parameters bound.
     sigma2 : array of shape (n_sources,)
         The noise levels.
+    parts : Parts, optional
+        What the columns of V are; by default components.
+    ridge : array of shape (n_sources,), optional
+        With offsets, see :meth:`dbmd.model.statistics.Quadratic.of`.
     """
-    node, stats = sweep(node, W)
-    term = Quadratic.of(stats, sigma2, node.origin) if stats else Quadratic.zero(*W.shape)
-    return replace(node, stats=stats, quadratic=term), stats.map(lambda s: s.summary(W, node.origin))
+    parts = parts or Parts.plain(V)
+    node, stats = sweep(node, V)
+    term = Quadratic.of(stats, sigma2, node.origin, ridge) if stats else Quadratic.zero(*V.shape)
+    summaries = parts.summaries(stats, V, node.origin)
+    return replace(node, stats=stats, quadratic=parts.of_free(term, V)), summaries
 
 
 @continues
-def summarise(node: Node, W: Float) -> tuple[Node, PerSource[Summary]]:
-    """Node: send a summary of each source at a new W, with the statistics that the last sweep kept."""
+def summarise(node: Node, V: Float, *, parts: Parts | None = None) -> tuple[Node, PerSource[Summary]]:
+    """Node: send a summary of each source at a new V, with the statistics that the last sweep kept."""
     assert node.stats is not None
-    return node, node.stats.map(lambda s: s.summary(W, node.origin))
+    return node, (parts or Parts.plain(V)).summaries(node.stats, V, node.origin)
 
 
 @dataclass(frozen=True)
@@ -123,24 +148,38 @@ class Survey:
 
 def survey(
     node: Node,
-    W: Float,
+    V: Float,
     *,
     sigma2: Float,
     prior: Float,
     origin: Float,
+    parts: Parts | None = None,
     evidence: Evidence | None = None,
     n_classes: int = 0,
+    by_energy: bool = False,
 ) -> tuple[Node, Survey]:
-    """Node: find the memberships from W and sigma alone, and send their statistics and profile.
+    """Node: find the memberships from V and sigma alone, and send their statistics and profile.
 
-    Parameters are those of :func:`sweep`; ``n_classes`` is the number of known classes.
+    Parameters are those of :func:`sweep`; ``n_classes`` is the number of known classes. The profile is that of the
+    memberships without the dark component; with ``by_energy`` they are multiplied by the norms of the components.
     """
-    profile = Profile.zero(len(sigma2), W.shape[1], n_classes)
+    parts = parts or Parts.plain(V)
+    W = parts.W(V)
+    profile = Profile.zero(len(sigma2), parts.n_components, n_classes)
     Ht = _empty_memberships(node, W)
-    h_step = HStep.prepare(node.samples, W, sigma2=sigma2, prior=prior, origin=origin, evidence=evidence)
+    h_step = HStep.prepare(
+        node.samples,
+        W,
+        sigma2=sigma2,
+        prior=prior,
+        origin=origin,
+        evidence=evidence,
+        offsets=parts.offsets(V),
+    )
+    norms = parts.norms(V) if by_energy else None
 
     def count(chunk: Chunk, h: NDArray[Any]) -> None:
-        profile.count(h, chunk.source_code, chunk.class_codes)
+        profile.count(parts.shares(h, norms), chunk.source_code, chunk.class_codes)
 
     stats = _pass(node, h_step, origin, Ht, warm=False, norms=True, on_chunk=count)
     return replace(node, Ht=Ht), Survey(stats, profile)
@@ -217,7 +256,18 @@ class Labels:
 
 
 @continues
-def own_labels(node: Node) -> tuple[Node, Labels]:
-    """Node: send the cluster of each of its samples, by the memberships of the last sweep."""
+def own_labels(node: Node, *, parts: Parts | None = None, norms: Float | None = None) -> tuple[Node, Labels]:
+    """Node: send the cluster of each of its samples, by the memberships of the last sweep.
+
+    Parameters
+    ----------
+    node : Node
+        With memberships.
+    parts : Parts, optional
+        Which of them are of components; by default all.
+    norms : array of shape (r,), optional
+        Norms of the components, if memberships are to be multiplied by them.
+    """
     assert node.Ht is not None
-    return node, Labels(node.Ht.argmax(axis=1))
+    Ht = node.Ht if parts is None else parts.shares(node.Ht, norms)
+    return node, Labels(Ht.argmax(axis=1))

@@ -23,6 +23,7 @@ from dbmd.cli._output import print_json, print_message, print_result
 from dbmd.cli._progress import Progress
 from dbmd.cli._stopping import SavesWhenStopped, save_state
 from dbmd.cli._summary import in_words, summary
+from dbmd.config import Config
 from dbmd.data.address import shown
 from dbmd.dataset import Dataset, open_data
 from dbmd.estimator import DBMD, load
@@ -196,7 +197,7 @@ class FitRun:
         return Checkpoint(
             self.checkpoint_file,
             identity,
-            shape=(data.shape[1], self.params["n_components"], data.n_sources),
+            shape=(data.shape[1], Config(**self.params).parts(data.n_sources).n_columns, data.n_sources),
             every=self.checkpoint_seconds,
             period=COLD_EVERY if keeps else 1,
             warn=progress.warn,

@@ -60,6 +60,7 @@ def transform(
     from dbmd.dataset import open_data
     from dbmd.engines.local import available_threads
     from dbmd.estimator import load
+    from dbmd.estimator._memberships import membership_model
     from dbmd.estimator.fitted import FittedArrays
     from dbmd.memberships import iter_memberships
 
@@ -93,13 +94,7 @@ def transform(
             "Say which to take with --columns or --drop."
         )
     block = dataset.nodes(1, len(fitted.components_))[0].samples
-    pieces = iter_memberships(
-        block,
-        arrays.W,
-        sigma2=fitted.noise_levels(dataset),
-        prior=arrays.prior,
-        n_threads=available_threads(),
-    )
+    pieces = iter_memberships(block, membership_model(arrays, dataset), n_threads=available_threads())
     _write(output, _shown(pieces, dataset.shape[0], quiet), fitted, dataset.shape[0])
     seconds = time.perf_counter() - clock
     if as_json:
@@ -133,7 +128,7 @@ def _shown(pieces: Iterable[Any], n: int, quiet: bool) -> Iterable[Any]:
     from tqdm import tqdm
 
     with tqdm(total=n, unit=" rows", unit_scale=True, disable=True if quiet else None, leave=False) as bar:
-        for window, Ht in pieces:
+        for window, Ht, _ in pieces:
             yield window, Ht
             bar.update(len(Ht))
 

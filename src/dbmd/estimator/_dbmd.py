@@ -262,7 +262,7 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
 
             def on_iteration(state: State) -> bool:
                 log(_iteration_line(state))
-                return task.iteration(partial(usable_attributes, data, state.W, state.sigma2))
+                return task.iteration(partial(usable_attributes, data, state.V[:, : config.n_components], state.sigma2))
 
             self.fit_data(data, on_iteration=on_iteration)
             task.end(partial(usable_attributes, data, self.components_.T, self.noise_variance_))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,10 +24,12 @@ from dbmd.estimator._learned import (
     order_by_size,
     set_learned,
 )
-from dbmd.estimator._noise import noise_levels
+from dbmd.estimator._new_sources import source_levels
 from dbmd.estimator.fitted import FittedArrays
+from dbmd.model.parts import Parts
 from dbmd.model.past import PastStatistics
 from dbmd.model.result import Result, State
+from dbmd.model.statistics import Float
 from dbmd.protocols import Engine
 from dbmd.sweep import own_labels
 
@@ -51,7 +54,8 @@ def fit_dataset(model: DBMD, data: Dataset, resume: State | None, on_iteration: 
         if W is not None and np.array_equal(data.model_sources, model.sources_):
             start = W, model.noise_variance_
     seed = int(check_random_state(model.random_state).randint(2**31 - 1))
-    with data.on(config.engine, config.n_nodes, config.n_components) as engine:
+    parts = config.parts(data.n_sources)
+    with data.on(config.engine, config.n_nodes, parts.n_patterns) as engine:
         result = algorithm.fit(
             engine,
             config,
@@ -60,11 +64,12 @@ def fit_dataset(model: DBMD, data: Dataset, resume: State | None, on_iteration: 
             dtype=data.dtype,
             seed=seed,
             n_classes=_n_classes(data),
+            known=_known(config, m),
             start=start,
             resume=resume,
             on_iteration=on_iteration,
         )
-        labels = _labels(engine, data, config.n_components)
+        labels = _labels(engine, data, parts, result.W if config.shares == "energy" else None)
     is_numbered_by_size = isinstance(config.init, str) and np.ndim(config.alpha) == 0
     before = sum(record.seconds for record in resume.history) if resume is not None else 0.0
     set_learned(
@@ -76,7 +81,7 @@ def fit_dataset(model: DBMD, data: Dataset, resume: State | None, on_iteration: 
             result,
             data,
             source_names=data.model_sources,
-            order=order_by_size(result, n) if is_numbered_by_size else np.arange(config.n_components),
+            order=order_by_size(result, n, parts.n_known) if is_numbered_by_size else np.arange(config.n_components),
             labels=labels,
             seconds=time.perf_counter() - clock + before,
             seed=_seed(model),
@@ -96,21 +101,28 @@ def update(model: DBMD, data: Dataset) -> None:
         )
     fitted = FittedArrays.of(model)
     source_names, codes = number_among(model.sources_, data.source_names)
+    levels = source_levels(fitted, data)
     sigma2 = np.resize(model.noise_variance_, len(source_names))
-    sigma2[codes] = noise_levels(fitted, data)
+    sigma2[codes] = levels.sigma2
+    parts, offsets = fitted.parts_for(len(source_names)), None
+    if fitted.offsets is not None:
+        offsets = np.zeros((m, len(source_names)))
+        offsets[:, : len(fitted.offsets)] = fitted.offsets.T
+        offsets[:, codes] = levels.parts.offsets(levels.V)
     with fitted.engine_for(data) as engine:
         result = online.update(
             engine,
             config,
             getattr(model, "_past", PastStatistics.of_nothing(m)),
-            fitted.W,
+            parts.assemble(fitted.W, offsets),
             sigma2,
             fitted.evidence_for(data),
+            fitted.offset_variance if fitted.offsets is not None else None,
             numbers=codes,
             n_classes=_n_classes(data),
             dtype=data.dtype,
         )
-        labels = _labels(engine, data, r)
+        labels = _labels(engine, data, parts, result.W if config.shares == "energy" else None)
     noise_excess = None
     if result.evidence is not None:
         noise_excess = np.resize(model.noise_excess_, len(source_names))
@@ -135,9 +147,20 @@ def _n_classes(data: Dataset) -> int:
     return 0 if data.class_names is None else len(data.class_names)
 
 
-def _labels(engine: Engine, data: Dataset, r: int) -> NDArray[np.intp] | None:
-    """Return the cluster of each sample by the last sweep, shape (n,), if its r memberships were kept here."""
-    return engine.ask(own_labels).values if data.returns_labels and data.keeps_rows(r) else None
+def _labels(engine: Engine, data: Dataset, parts: Parts, W: Float | None) -> NDArray[np.intp] | None:
+    """Return the cluster of each sample by the last sweep, shape (n,), if its memberships were kept here.
+
+    Memberships are multiplied by the norms of the components if W, shape (m, r), is given.
+    """
+    if not (data.returns_labels and data.keeps_rows(parts.n_patterns)):
+        return None
+    norms = None if W is None else parts.norms(W)
+    return engine.ask(partial(own_labels, parts=parts, norms=norms)).values
+
+
+def _known(config: Config, m: int) -> Float | None:
+    known = config.known_components(m)
+    return None if known is None else known.T
 
 
 def _seed(model: DBMD) -> int | None:

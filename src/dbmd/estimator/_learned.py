@@ -29,14 +29,15 @@ def usable_attributes(data: Dataset, W: NDArray[Any], sigma2: NDArray[Any]) -> d
     return {"components_": W.T.astype(data.dtype), "noise_variance_": sigma2, "sources_": data.model_sources}
 
 
-def order_by_size(result: Result, n: int) -> NDArray[np.intp]:
-    """Return the components in the order of their sizes, the largest first, shape (r,).
+def order_by_size(result: Result, n: int, n_known: int = 0) -> NDArray[np.intp]:
+    """Return the components in the order of their sizes, the largest first, shape (r,); known ones stay the first.
 
     Components that are no sample's largest membership come last, so that the labels in use are consecutive.
     """
     counts, sizes = result.profile.counts.sum(axis=0), result.profile.sizes.sum(axis=0)
     # Components that coincide have sizes that differ by rounding, which the number of nodes changes.
-    return np.lexsort((-np.round(sizes / n, 9), counts == 0))
+    order = np.lexsort((-np.round(sizes / n, 9), counts == 0))
+    return np.concatenate([np.arange(n_known), order[order >= n_known]]) if n_known else order
 
 
 def feature_attributes(data: Dataset) -> dict[str, Any]:
@@ -107,6 +108,8 @@ def learned_attributes(
         "n_iter_": len(result.history),
         "fit_info_": _info(result, data, seconds, seed),
         "labels_": None if labels is None else np.argsort(order)[labels],
+        "offsets_": result.offsets,
+        "offset_variance_": result.offset_variance,
         "_past": result.past.reordered(order),
     }
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from dbmd.config import prior_of
 from dbmd.dataset import Dataset, framework_of
 from dbmd.engines.local import Engine as LocalEngine
-from dbmd.estimator._noise import noise_levels
+from dbmd.estimator._new_sources import source_levels
 from dbmd.estimator.fitted import FittedArrays
 from dbmd.h_step import origin_of
-from dbmd.memberships import write_memberships
+from dbmd.memberships import MembershipModel, write_memberships
 from dbmd.registry import load
 from dbmd.sweep import sweep, sweep_and_keep
 
@@ -31,28 +31,34 @@ def check_can_transform(X: Any) -> None:
         raise TypeError("Of what is on Dask take transform(X) of the dask.array or dask.dataframe itself.")
 
 
-def membership_noise_levels(fitted: FittedArrays, data: Dataset) -> NDArray[np.float64]:
-    """Return the noise levels that memberships are computed with, shape (n_sources of the dataset,)."""
-    return noise_levels(fitted, data) if fitted.noise_matters else np.ones(data.n_sources)
+def membership_model(fitted: FittedArrays, data: Dataset) -> MembershipModel:
+    """Return what the memberships of a dataset are computed from."""
+    if fitted.noise_matters:
+        sigma2, parts, V = source_levels(fitted, data)
+    else:
+        parts = fitted.parts_for(data.n_sources)
+        sigma2, V = np.ones(data.n_sources), parts.assemble(fitted.W)
+    return MembershipModel(V, parts, sigma2, fitted.prior, fitted.by_energy)
 
 
-def memberships_of(fitted: FittedArrays, data: Dataset) -> NDArray[Any]:
-    """Return the memberships of the samples of a dataset, shape (n, r), rows on the simplex."""
-    out = np.empty((data.shape[0], fitted.n_components), data.dtype)
-    step = partial(write_memberships, sigma2=membership_noise_levels(fitted, data), prior=fitted.prior, out=out)
+def memberships_of(fitted: FittedArrays, data: Dataset) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the memberships of the samples of a dataset, shape (n, r), and their brightness, shape (n,)."""
+    out, brightness = np.empty((data.shape[0], fitted.n_components), data.dtype), np.empty(data.shape[0], data.dtype)
+    step = partial(write_memberships, out=out, brightness=brightness)
     with LocalEngine(data.nodes(fitted.n_nodes, fitted.n_components)) as engine:
-        engine.ask(step, fitted.W)
-    return out
+        engine.ask(step, membership_model(fitted, data))
+    return out, brightness
 
 
 def mean_log_likelihood(fitted: FittedArrays, data: Dataset) -> float:
     """Return the mean log-likelihood of the samples of a dataset, given their memberships."""
-    sigma2 = noise_levels(fitted, data)
+    sigma2, parts, V = source_levels(fitted, data)
     n, m = data.shape
-    origin = origin_of(fitted.W, data.dtype)
-    step = partial(sweep, sigma2=sigma2, prior=fitted.prior, origin=origin)
+    origin = origin_of(parts.W(V), data.dtype)
+    step = partial(sweep, sigma2=sigma2, prior=parts.prior(fitted.prior), parts=parts, origin=origin)
+    ridge = np.zeros(parts.n_offsets) if parts.n_offsets else None
     with fitted.engine_for(data) as engine:
-        found = engine.ask(partial(sweep_and_keep, sweep=step, sigma2=sigma2), fitted.W)
+        found = engine.ask(partial(sweep_and_keep, sweep=step, sigma2=sigma2, parts=parts, ridge=ridge), V)
     log_likelihood = -0.5 * sum(
         s.squares / sigma2[c] + m * s.n * np.log(2 * np.pi * sigma2[c]) for c, s in found.items()
     )

@@ -15,7 +15,7 @@ from dbmd.estimator._memberships import (
     check_can_transform,
     lazy_memberships,
     mean_log_likelihood,
-    membership_noise_levels,
+    membership_model,
     memberships_of,
 )
 from dbmd.estimator._opening import opened
@@ -132,7 +132,7 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             sigma^2 of each of its sources.
         """
         check_is_fitted(self)
-        return membership_noise_levels(FittedArrays.of(self), data)
+        return membership_model(FittedArrays.of(self), data).sigma2
 
     @property
     def _n_features_out(self) -> int:
@@ -144,4 +144,4 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         if framework_of(X) == "dask":
             return lazy_memberships(self, X, source)
         with opened(self, X, source, reset=False) as data:
-            return memberships_of(FittedArrays.of(self), data)
+            return memberships_of(FittedArrays.of(self), data)[0]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.config import NoiseKind, prior_of
+from dbmd.config import Config, NoiseKind, prior_of
 from dbmd.dataset import Dataset
 from dbmd.model.evidence import Evidence
+from dbmd.model.parts import Parts
 from dbmd.protocols import Engine
 
 if TYPE_CHECKING:
@@ -41,6 +42,14 @@ class FittedArrays:
         Of the fit; None with ``inference="map"``.
     n_nodes : int, optional
         Into how many nodes samples are split.
+    parts : Parts
+        Of the fit.
+    by_energy : bool
+        Whether memberships are multiplied by the norms of the components, with brightness.
+    offsets : array of shape (n_sources, m), optional
+        The offsets of the sources of the fit, if they have any.
+    offset_variance : float
+        Variance of their prior.
     """
 
     W: Float
@@ -51,6 +60,10 @@ class FittedArrays:
     excess: Float | None
     effective_features: float | None
     n_nodes: int | None
+    parts: Parts
+    by_energy: bool = False
+    offsets: Float | None = None
+    offset_variance: float = 1.0
 
     @classmethod
     def of(cls, model: DBMD) -> FittedArrays:
@@ -64,6 +77,10 @@ class FittedArrays:
             excess=getattr(model, "noise_excess_", None),
             effective_features=getattr(model, "effective_features_", None),
             n_nodes=model.n_nodes,
+            parts=Config.of(model).parts(len(model.sources_)),
+            by_energy=model.shares == "energy",
+            offsets=getattr(model, "offsets_", None),
+            offset_variance=getattr(model, "offset_variance_", 1.0),
         )
 
     @property
@@ -73,12 +90,16 @@ class FittedArrays:
 
     @property
     def noise_matters(self) -> bool:
-        """Whether memberships depend on the noise levels: without a prior on H they do not."""
-        return bool(self.prior.any())
+        """Whether memberships depend on the noise levels: without a prior on H and offsets they do not."""
+        return bool(self.prior.any()) or self.offsets is not None
+
+    def parts_for(self, n_sources: int) -> Parts:
+        """Return the parts of the model for data of so many sources."""
+        return replace(self.parts, n_offsets=n_sources if self.offsets is not None else 0)
 
     def engine_for(self, data: Dataset) -> Engine:
         """Return an engine with the samples of a dataset as its nodes, where they are."""
-        return data.on(data.framework or "local", self.n_nodes, self.n_components)
+        return data.on(data.framework or "local", self.n_nodes, self.parts.n_patterns)
 
     def evidence_for(self, data: Dataset) -> Evidence | None:
         """Return how the memberships of a dataset are integrated out; None with ``inference="map"``."""
@@ -91,4 +112,4 @@ class FittedArrays:
             excess = [known.get(label, mean) for label in data.source_names.tolist()]
         else:  # without labels the source is unknown, unless there is only one
             excess = list(known.values()) if len(known) == 1 else [mean]
-        return Evidence.of(excess, n, self.n_components)
+        return Evidence.of(excess, n, self.parts.n_patterns)

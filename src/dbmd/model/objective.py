@@ -44,14 +44,33 @@ class Objective:
         return decrease / self.scale if self.scale > 0.0 else (float("inf") if decrease > 0.0 else 0.0)
 
 
-def objective(per_source: PerSource[Summary], W: Float, sigma2: Float, lam: float) -> Objective:
-    """Return the objective of the summaries of all sources, whose ``squares`` are those at W."""
+def objective(
+    per_source: PerSource[Summary], W: Float, sigma2: Float, lam: float, offset_cost: float = 0.0
+) -> Objective:
+    """Return the objective of the summaries of all sources.
+
+    Parameters
+    ----------
+    per_source : PerSource[Summary]
+        At W, with the squares there.
+    W : array of shape (m, r)
+        The components.
+    sigma2 : array of shape (n_sources,)
+        The noise levels.
+    lam : float
+        Weight of the L1 norm.
+    offset_cost : float
+        What the offsets of the sources add (:mod:`dbmd.model.offsets`).
+    """
     m = len(W)
     misfit = sum(s.squares / (2.0 * sigma2[c]) for c, s in per_source.items())
     log_noise = sum(0.5 * m * s.n * np.log(sigma2[c]) for c, s in per_source.items())
     h_cost = sum(s.h_cost for s in per_source.values())
     penalty = lam * float(np.abs(W).sum())
-    return Objective(value=float(misfit + log_noise + penalty + h_cost), scale=float(misfit + penalty + abs(h_cost)))
+    return Objective(
+        value=float(misfit + log_noise + penalty + h_cost + offset_cost),
+        scale=float(misfit + penalty + abs(h_cost)),
+    )
 
 
 def explained_variance(stats: PerSource[Statistics], summaries: PerSource[Summary], n_sources: int) -> Float:

@@ -8,13 +8,13 @@ brightness of the brightest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.model.statistics import Float
+from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,78 @@ class Parts:
         """Which columns of V are components, which the prior and the sign are about, shape (n_columns,)."""
         return np.arange(self.n_columns) < self.n_components
 
+    @classmethod
+    def plain(cls, V: Float) -> Parts:
+        """Return the parts of a model of components only, all of them free: the columns of V, shape (m, r)."""
+        return cls(V.shape[1])
+
+    def assemble(self, W: Float, D: Float | None = None) -> Float:
+        """Return V, shape (m, n_columns), from components, shape (m, r), and offsets, shape (m, n_sources)."""
+        columns = [W]
+        if self.has_dark:
+            columns.append(np.zeros((len(W), 1)))
+        if self.n_offsets:
+            columns.append(np.zeros((len(W), self.n_offsets)) if D is None else D)
+        return np.hstack(columns) if len(columns) > 1 else W
+
+    def components(self, V: Float) -> Float:
+        """Return the components, without the dark one, shape (m, r)."""
+        return V[:, : self.n_components]
+
+    def offsets(self, V: Float) -> Float:
+        """Return the offsets, shape (m, n_offsets)."""
+        return V[:, self.n_patterns :]
+
+    def prior(self, prior: Float) -> Float:
+        """Return alpha0 - 1 of all columns of W, shape (n_patterns,), from that of the components, shape (r,)."""
+        return np.append(prior, 0.0) if self.has_dark else prior
+
+    def among(self, V: Float, source_codes: NDArray[np.intp]) -> tuple[Parts, Float]:
+        """Return parts and V for some of the sources: the offset of source i there is that of source_codes[i] here."""
+        if not self.n_offsets:
+            return self, V
+        offsets = self.offsets(V)[:, source_codes]
+        return replace(self, n_offsets=len(source_codes)), np.hstack([self.W(V), offsets])
+
+    def of_free(self, f: Quadratic, V: Float) -> Quadratic:
+        """Return (P), or the term of a node, as a function of the free columns, with the others as in V."""
+        free = self.is_free
+        if free.all():
+            return f
+        B = f.B[:, free] - V[:, ~free] @ f.A[np.ix_(~free, free)]
+        return Quadratic(f.A[np.ix_(free, free)], B)
+
+    def free(self, V: Float) -> Float:
+        """Return the free columns of V, shape (m, number of free columns)."""
+        return V if self.is_free.all() else V[:, self.is_free]
+
+    def with_free(self, V: Float, free: Float) -> Float:
+        """Return V with new free columns, shape (m, number of free columns)."""
+        if free.shape[1] == self.n_columns:
+            return free
+        V = V.copy()
+        V[:, self.is_free] = free
+        return V
+
+    def lam(self, lam: float) -> Float | float:
+        """Return the weight of the L1 norm of each column, shape (n_columns,), or a float: of all."""
+        return np.where(self.is_component, lam, 0.0) if self.n_offsets else lam
+
+    @property
+    def signs(self) -> NDArray[np.bool_] | None:
+        """Which columns have no negative entries, shape (n_columns,); None: all may have some."""
+        return self.is_component if self.nonnegative else None
+
+    def bounds_of_free(self, lam: float) -> tuple[Float | float, NDArray[np.bool_] | None]:
+        """Return :meth:`lam` and :attr:`signs` of the free columns."""
+        free, weights, signs = self.is_free, self.lam(lam), self.signs
+        return weights[free] if isinstance(weights, np.ndarray) else weights, None if signs is None else signs[free]
+
+    def summaries(self, stats: PerSource[Statistics], V: Float, origin: Float | None) -> PerSource[Summary]:
+        """Return summaries of the sources at V from their statistics about an origin."""
+        W = self.W(V)
+        return PerSource({c: s.summary(W, origin, self.offset(V, c)) for c, s in stats.items()})
+
     def W(self, V: Float) -> Float:
         """Return the components, with the dark one last, shape (m, n_patterns)."""
         return V[:, : self.n_patterns]
@@ -70,6 +142,10 @@ class Parts:
     def offset(self, V: Float, source_code: int) -> Float | None:
         """Return the offset of a source, shape (m,); None if there are no offsets."""
         return V[:, self.n_patterns + source_code] if self.n_offsets else None
+
+    def norms(self, V: Float) -> Float:
+        """Return the Euclidean norms of the components, shape (r,)."""
+        return np.asarray(np.linalg.norm(self.components(V), axis=0))
 
     def brightness(self, Ht: NDArray[Any]) -> NDArray[Any]:
         """Return the brightness of samples, shape (n,), from their memberships, shape (n, n_patterns)."""

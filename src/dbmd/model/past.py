@@ -44,19 +44,14 @@ class PastStatistics:
     def about(self, origin: Float) -> PastStatistics:
         """Return the same statistics about another origin, shape (m,): exact, because memberships sum to one."""
         move = origin - self.origin
+        return PastStatistics(self.stats.map(lambda s: s.less(move)), origin) if move.any() else self
 
-        def moved(s: Statistics) -> Statistics:
-            XHt = s.XHt - np.outer(move, s.HHt.sum(axis=1))
-            # The sum of the samples about an origin is the sum of the columns of XHt.
-            sq_norm = s.sq_norm - float(move @ (s.XHt + XHt).sum(axis=1))
-            return replace(s, XHt=XHt, sq_norm=max(0.0, sq_norm))
-
-        return PastStatistics(self.stats.map(moved), origin) if move.any() else self
-
-    def reordered(self, order: NDArray[np.intp]) -> PastStatistics:
+    def reordered(self, components: NDArray[np.intp]) -> PastStatistics:
         """Return the statistics with the components in another order."""
 
         def sorted_by(s: Statistics) -> Statistics:
+            order = np.arange(len(s.HHt))  # with brightness, the dark component stays the last
+            order[: len(components)] = components
             return replace(s, XHt=s.XHt[:, order], HHt=s.HHt[np.ix_(order, order)])
 
         return replace(self, stats=self.stats.map(sorted_by))

@@ -10,6 +10,7 @@ from dbmd._utils.fields import COUNT, FLAG, NOT_NEGATIVE, NUMBER, check_fields, 
 from dbmd.model.evidence import Evidence
 from dbmd.model.lbfgs import LBFGS
 from dbmd.model.objective import Objective
+from dbmd.model.offsets import OffsetPrior
 from dbmd.model.past import PastStatistics
 from dbmd.model.profile import Profile
 from dbmd.model.statistics import Float
@@ -102,8 +103,8 @@ class State:
 
     Attributes
     ----------
-    W : array of shape (m, r)
-        The basis.
+    V : array of shape (m, n_columns)
+        The components, and what else is found with them (:mod:`dbmd.model.parts`).
     sigma2 : array of shape (n_sources,)
         The noise levels.
     origin : array of shape (m,)
@@ -112,6 +113,8 @@ class State:
         The least noise level.
     evidence : Evidence, optional
         How the memberships are integrated out; None with ``map``.
+    offset_prior : OffsetPrior, optional
+        The prior of the offsets of sources; None if they have none.
     objective : Objective, optional
         After the last iteration.
     history : tuple of Iteration
@@ -126,11 +129,12 @@ class State:
         The last state of the best attempt so far.
     """
 
-    W: Float
+    V: Float
     sigma2: Float
     origin: Float
     floor: float
     evidence: Evidence | None = None
+    offset_prior: OffsetPrior | None = None
     objective: Objective | None = None
     history: tuple[Iteration, ...] = ()
     lbfgs: LBFGS = field(default_factory=LBFGS)
@@ -146,7 +150,7 @@ class Result:
     Attributes
     ----------
     W : array of shape (m, r)
-        The basis.
+        The components.
     sigma2 : array of shape (n_sources,)
         The noise levels.
     evidence : Evidence, optional
@@ -163,6 +167,10 @@ class Result:
         Fraction of the variance about the mean that the model explains: of each source, and of all data.
     past : PastStatistics
         Statistics of these samples, for batches that follow.
+    offsets : array of shape (n_sources, m), optional
+        The offset of each source; None if they have none.
+    offset_variance : float, optional
+        The variance of their prior, t^2.
     """
 
     W: Float
@@ -174,3 +182,5 @@ class Result:
     profile: Profile
     explained: Float
     past: PastStatistics
+    offsets: Float | None = None
+    offset_variance: float | None = None

@@ -6,7 +6,7 @@ One seed gives one W, however the data are divided into nodes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 from warnings import catch_warnings, simplefilter
@@ -14,6 +14,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.optimize import linear_sum_assignment
 
 from dbmd._utils.threads import one_thread
 from dbmd.model.draw import Chances, Moments, draw_fraction, draw_uniform, moments
@@ -21,8 +22,9 @@ from dbmd.model.lasso import minimise
 from dbmd.model.low_rank import LowRank
 from dbmd.model.measure import distances, draw_by_distance, measure, tally
 from dbmd.model.node import Node
+from dbmd.model.parts import Parts
 from dbmd.model.reduce import ParallelMap, can_be_reduced, reduced
-from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, statistics
+from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, squared_norms, statistics
 from dbmd.protocols import Ask
 
 SAMPLE, SAMPLE_FRACTION = 20_000, 0.01  # size of a sample on the driver: so many or such a fraction, whichever is more
@@ -88,7 +90,7 @@ class Clusters(NamedTuple):
     weights: Float
 
 
-def draw_sample(ask: Ask, known: PerSource[Moments], r: int, seed: int) -> Sample:
+def draw_sample(ask: Ask, known: PerSource[Moments], r: int, seed: int, *, is_dense: bool = False) -> Sample:
     """Return about 20,000 samples or 1 %; fewer if they have more than 8 million entries, but 50 for each component.
 
     It takes one light pass, and only the drawn samples are sent.
@@ -101,14 +103,44 @@ def draw_sample(ask: Ask, known: PerSource[Moments], r: int, seed: int) -> Sampl
         Of all samples.
     r, seed : int
         Components, seed of the draws.
+    is_dense : bool
+        Whether sparse samples are needed as dense ones: then their zeros count as entries.
     """
     n, stored = sum(each.n for each in known.values()), sum(each.stored for each in known.values())
+    if is_dense:
+        stored = n * len(next(iter(known.values())).total)
     most = SAMPLE_NUMBERS * n / max(stored, 1)
     fraction = max(min(max(SAMPLE, SAMPLE_FRACTION * n), most), SAMPLE_EACH * r) / n
     if fraction > 0.5:  # then all samples cost at most twice as much
         fraction = 1.0
     drawn = ask(partial(draw_fraction, seed=seed, chances=Chances.of(known, fraction)))
-    return Sample(*drawn.in_order(), n)
+    Xt, source_codes, weights = drawn.in_order()
+    return Sample(Xt.toarray() if is_dense and sparse.issparse(Xt) else Xt, source_codes, weights, n)
+
+
+def source_means(sample: Sample, n_sources: int) -> Float:
+    """Return the mean of each source, less the mean of all samples, shape (m, n_sources): a start for offsets."""
+    D = np.zeros((sample.Xt.shape[1], n_sources))
+    mean = np.average(sample.Xt, axis=0, weights=sample.weights)
+    for c in np.unique(sample.source_codes):
+        own = sample.source_codes == c
+        D[:, c] = np.average(sample.Xt[own], axis=0, weights=sample.weights[own]) - mean
+    return D
+
+
+def without_offsets(sample: Sample, D: Float) -> Sample:
+    """Return a dense sample less the offsets of its sources, shape (m, n_sources)."""
+    return replace(sample, Xt=sample.Xt - D.T[sample.source_codes].astype(sample.Xt.dtype))
+
+
+def replace_nearest(W: Float, known: Float) -> Float:
+    """Return components, shape (m, r), of which the first are the known ones, shape (m, n_known).
+
+    Each known one replaces another column of W, such that the distances are least in all.
+    """
+    d2 = squared_norms(known.T)[:, None] - 2.0 * (known.T @ W) + squared_norms(W.T)
+    _, replaced = linear_sum_assignment(d2)
+    return np.hstack([known, np.delete(W, replaced, axis=1)])
 
 
 def k_means_of_a_sample(ask: Ask, r: int, seed: int) -> Float:
@@ -197,24 +229,30 @@ STARTS: dict[str, Callable[[Ask, int, int], Float]] = {
 }
 
 
-def nearest(node: Node, W: Float, *, origin: Float | None = None) -> tuple[Node, PerSource[Statistics]]:
+def nearest(
+    node: Node, V: Float, *, origin: Float | None = None, parts: Parts | None = None
+) -> tuple[Node, PerSource[Statistics]]:
     """Node: assign each sample to the nearest column of W, and send the statistics of these hard memberships.
 
     Parameters
     ----------
     node : Node
         The samples and their weights.
-    W : array of shape (m, r)
-        The basis.
+    V : array of shape (m, n_columns)
+        The components, and the offsets of sources if they have any.
     origin : array of shape (m,), optional
         The point statistics are taken about; by default zero.
+    parts : Parts, optional
+        What the columns of V are; by default components.
     """
-    origin = np.zeros(len(W)) if origin is None else origin
+    parts = parts or Parts.plain(V)
+    origin = np.zeros(len(V)) if origin is None else origin
     block, shift = node.samples, node.samples.shift_for(origin)
-    centres = (W.T - shift).astype(block.dtype)
+    centres = (parts.W(V).T - shift).astype(block.dtype)
     stats: PerSource[Statistics] = PerSource()
     for chunk in block.chunks(shift):
-        _, near = distances(chunk.Xt, centres)
+        offset = parts.offset(V, chunk.source_code)
+        _, near = distances(chunk.Xt, centres if offset is None else centres + offset.astype(block.dtype))
         Ht = np.zeros((len(near), len(centres)), block.dtype)
         Ht[np.arange(len(near)), near] = 1
         weights = None if node.weights is None else node.weights[chunk.rows]

@@ -59,15 +59,42 @@ class Statistics:
         """Return the statistics with the covariance of the memberships, shape (r, r), added to HHt, and its cost."""
         return replace(self, HHt=self.HHt + S, h_cost=self.h_cost + h_cost)
 
+    @property
+    def total(self) -> Float:
+        """The sum of the samples, less the origin, shape (m,): memberships sum to one."""
+        return np.asarray(self.XHt.sum(axis=1))
+
+    @property
+    def sizes(self) -> Float:
+        """Soft sizes of the clusters, sum_j h_kj, shape (r,)."""
+        return np.asarray(self.HHt.sum(axis=1))
+
+    def less(self, offset: Float) -> Statistics:
+        """Return the statistics of the samples minus an offset, shape (m,): exact, because memberships sum to one."""
+        XHt = self.XHt - np.outer(offset, self.sizes)
+        sq_norm = self.sq_norm - float(offset @ (self.XHt + XHt).sum(axis=1))
+        return replace(self, XHt=XHt, sq_norm=max(0.0, sq_norm))
+
     def squares(self, W: Float, origin: Float | None = None) -> float:
         """Return ||X - W H||^2, at least 0; with evidence its expectation."""
         V = W if origin is None else W - origin[:, None]
         value = self.sq_norm - 2.0 * np.vdot(V, self.XHt) + np.vdot(V.T @ V, self.HHt)
         return max(0.0, float(value))
 
-    def summary(self, W: Float, origin: Float | None = None) -> Summary:
-        """Return the few numbers that the driver needs if the statistics stay at the nodes."""
-        return Summary(self.squares(W, origin), self.n, self.h_cost, self.HHt)
+    def summary(self, W: Float, origin: Float | None = None, offset: Float | None = None) -> Summary:
+        """Return the few numbers that the driver needs if the statistics stay at the nodes.
+
+        Parameters
+        ----------
+        W : array of shape (m, r)
+            The basis.
+        origin : array of shape (m,), optional
+            The point that the statistics are taken about.
+        offset : array of shape (m,), optional
+            The offset of the source.
+        """
+        own = self if offset is None else self.less(offset)
+        return Summary(own.squares(W, origin), self.n, self.h_cost, self.HHt)
 
 
 @dataclass(frozen=True)
@@ -123,11 +150,14 @@ class PerSource(dict[int, T], Generic[T]):
 class Quadratic:
     """The smooth part of problem (P), or the term of a node in it: 1/2 <W A, W> - <B, W>. It adds.
 
+    With offsets, W stands for the components and the offsets side by side (:mod:`dbmd.model.parts`), and k columns for
+    r components and n_sources offsets: an offset is a component in which each sample of its source has membership one.
+
     Attributes
     ----------
-    A : array of shape (r, r)
+    A : array of shape (k, k)
         sum_c HHt_c / sigma_c^2.
-    B : array of shape (m, r)
+    B : array of shape (m, k)
         sum_c X_c H_c^T / sigma_c^2.
     """
 
@@ -136,17 +166,39 @@ class Quadratic:
 
     @classmethod
     def of(
-        cls, stats: PerSource[Statistics], sigma2: Float | Mapping[int, float], origin: Float | None = None
+        cls,
+        stats: PerSource[Statistics],
+        sigma2: Float | Mapping[int, float],
+        origin: Float | None = None,
+        ridge: Float | None = None,
     ) -> Quadratic:
-        """Return the sum over the sources, each weighted by its precision 1 / sigma_c^2, with statistics about zero."""
-        weighted = [(1.0 / sigma2[source], s) for source, s in sorted(stats.items())]
-        first = weighted[0][1]
-        A, B = np.zeros_like(first.HHt), np.zeros_like(first.XHt)
-        for weight, s in weighted:
-            A += weight * s.HHt
-            B += weight * s.XHt
+        """Return the sum over the sources, each weighted by its precision 1 / sigma_c^2, with statistics about zero.
+
+        Parameters
+        ----------
+        stats : PerSource[Statistics]
+            Of each source.
+        sigma2 : array of shape (n_sources,), or mapping
+            The noise levels.
+        origin : array of shape (m,), optional
+            The point that the statistics are taken about.
+        ridge : array of shape (n_sources,), optional
+            With offsets: for each source the precision of the prior of its offset, divided by the number of its
+            samples in the whole data, so that the terms of the nodes add.
+        """
+        weighted = [(source, 1.0 / sigma2[source], s) for source, s in sorted(stats.items())]
+        m, r = weighted[0][2].XHt.shape
+        k = r if ridge is None else r + len(ridge)
+        A, B = np.zeros((k, k)), np.zeros((m, k))
+        for source, weight, s in weighted:
+            A[:r, :r] += weight * s.HHt
+            B[:, :r] += weight * s.XHt
             if origin is not None:
-                B += weight * np.outer(origin, s.HHt.sum(axis=1))
+                B[:, :r] += weight * np.outer(origin, s.HHt.sum(axis=1))
+            if ridge is not None:
+                A[:r, r + source] = A[r + source, :r] = weight * s.sizes
+                A[r + source, r + source] = (weight + ridge[source]) * s.n
+                B[:, r + source] = weight * (s.total if origin is None else s.total + s.n * origin)
         return cls(A, B)
 
     @classmethod
@@ -176,9 +228,18 @@ def middle(stats: PerSource[Statistics]) -> Float:
     return np.sum([s.XHt.sum(axis=1) for s in stats.values()], axis=0) / sum(s.n for s in stats.values())
 
 
-def gram(per_source: PerSource[Summary], sigma2: Float) -> Float:
-    """Return A = sum_c HHt_c / sigma_c^2, shape (r, r): the curvature of (P)."""
-    return np.asarray(sum(s.HHt / sigma2[c] for c, s in sorted(per_source.items())))
+def gram(per_source: Mapping[int, Summary | Statistics], sigma2: Float, ridge: Float | None = None) -> Float:
+    """Return A = sum_c HHt_c / sigma_c^2, shape (k, k): the curvature of (P), as in :meth:`Quadratic.of`."""
+    components = np.asarray(sum(s.HHt / sigma2[c] for c, s in sorted(per_source.items())))
+    if ridge is None:
+        return components
+    r = len(components)
+    A = np.zeros((r + len(ridge), r + len(ridge)))
+    A[:r, :r] = components
+    for c, s in per_source.items():
+        A[:r, r + c] = A[r + c, :r] = s.sizes / sigma2[c]
+        A[r + c, r + c] = (1.0 / sigma2[c] + ridge[c]) * s.n
+    return A
 
 
 def statistics(

@@ -17,16 +17,18 @@ from dbmd.errors import first_line
 from dbmd.model.evidence import Evidence
 from dbmd.model.lbfgs import LBFGS
 from dbmd.model.objective import Objective
+from dbmd.model.offsets import OffsetPrior
 from dbmd.model.result import Iteration, State, check_iteration
 from dbmd.storage import from_npz, is_as_signed, signed, to_json, to_npz, write_file
 
-FORMAT = "dbmd-checkpoint-4"  # 4: with a checksum
+FORMAT = "dbmd-checkpoint-5"  # 5: with offsets
 
 STATE = {
     "attempt": COUNT,
     "converged": FLAG,
     "floor": NOT_NEGATIVE,
     "evidence": OBJECT.or_none,
+    "offset_prior": OBJECT.or_none,
     "objective": OBJECT,
     "history": OBJECT.list,
 }
@@ -43,7 +45,7 @@ class Checkpoint:
     identity : dict
         What the result depends on: parameters and fingerprint of the data. A fit with another cannot be resumed.
     shape : tuple of int
-        Numbers of features, components and sources, which fix the shapes of the arrays of a state.
+        Numbers of features, columns of V and sources, which fix the shapes of the arrays of a state.
     every : float
         Seconds between writes; 0: after each iteration.
     period : int
@@ -122,7 +124,7 @@ def _to_arrays(state: State, identity: Mapping[str, Any]) -> dict[str, Any]:
     record = {"format": FORMAT, "identity": identity} | {name: _record(s) for name, s in states.items()}
     arrays: dict[str, Any] = {}
     for name, s in states.items():
-        arrays |= {f"{name}_W": s.W, f"{name}_sigma2": s.sigma2, f"{name}_origin": s.origin}
+        arrays |= {f"{name}_V": s.V, f"{name}_sigma2": s.sigma2, f"{name}_origin": s.origin}
     # Only the steps of the attempt that is running: the best attempt before it has ended.
     path = {f.name: getattr(state.lbfgs, f.name) for f in fields(state.lbfgs)}
     arrays |= {f"path_{name}": np.array(value) for name, value in path.items() if value is not None}
@@ -136,6 +138,7 @@ def _record(state: State) -> dict[str, Any]:
         "converged": state.converged,
         "floor": state.floor,
         "evidence": None if state.evidence is None else asdict(state.evidence),
+        "offset_prior": None if state.offset_prior is None else asdict(state.offset_prior),
         "objective": asdict(state.objective),
         "history": [record.asdict() for record in state.history],
     }
@@ -166,26 +169,27 @@ def _from_arrays(record: dict[str, Any], arrays: Mapping[str, Any], shape: tuple
 
 
 def _state(record: dict[str, Any], arrays: Mapping[str, Any], name: str, shape: tuple[int, int, int]) -> State:
-    m, r, n_sources = shape
+    m, n_columns, n_sources = shape
     check_fields(record, STATE, f"{name}.")
     check_fields(record["objective"], {"value": NUMBER, "scale": NUMBER}, f"{name}.objective.")
     for i, entry in enumerate(record["history"]):
         check_iteration(entry, f"{name}.history[{i}]")
     if [entry["iteration"] for entry in record["history"]] != [*range(1, len(record["history"]) + 1)]:
         raise ValueError(f"the iterations of {name}.history must be numbered from 1")
-    W, sigma2, origin = (arrays[f"{name}_{each}"] for each in ("W", "sigma2", "origin"))
-    check_array(f"{name}_W", W, (m, r))
+    V, sigma2, origin = (arrays[f"{name}_{each}"] for each in ("V", "sigma2", "origin"))
+    check_array(f"{name}_V", V, (m, n_columns))
     check_array(f"{name}_sigma2", sigma2, (n_sources,), least=np.finfo(np.float64).smallest_subnormal)
     check_array(f"{name}_origin", origin, (m,))
     with np.errstate(over="ignore"):
-        if not np.isfinite([np.square(W).sum(), np.square(origin).sum()]).all():
-            raise ValueError(f"{name}_W and {name}_origin must hold numbers whose squares are finite, too")
+        if not np.isfinite([np.square(V).sum(), np.square(origin).sum()]).all():
+            raise ValueError(f"{name}_V and {name}_origin must hold numbers whose squares are finite, too")
     return State(
-        W=W,
+        V=V,
         sigma2=sigma2,
         origin=origin,
         floor=record["floor"],
         evidence=_evidence(record["evidence"], name, n_sources),
+        offset_prior=_offset_prior(record["offset_prior"], name, n_sources),
         objective=Objective(**record["objective"]),
         history=tuple(Iteration(**entry) for entry in record["history"]),
         converged=record["converged"],
@@ -200,6 +204,15 @@ def _evidence(record: dict[str, Any] | None, name: str, n_sources: int) -> Evide
     if len(record["excess"]) != n_sources or record["one_in"] < 1:
         raise ValueError(f"{name}.evidence must have {n_sources} excesses, and covariances of one in 1 or more samples")
     return Evidence(tuple(record["excess"]), record["one_in"])
+
+
+def _offset_prior(record: dict[str, Any] | None, name: str, n_sources: int) -> OffsetPrior | None:
+    if record is None:
+        return None
+    check_fields(record, {"variance": POSITIVE, "n": NOT_NEGATIVE.list}, f"{name}.offset_prior.")
+    if len(record["n"]) != n_sources:
+        raise ValueError(f"{name}.offset_prior must have {n_sources} numbers of samples")
+    return OffsetPrior(record["variance"], tuple(record["n"]))
 
 
 def _lbfgs(arrays: Mapping[str, Any], shape: tuple[int, int, int]) -> LBFGS:

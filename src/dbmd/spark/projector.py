@@ -16,7 +16,7 @@ from dbmd.data.recipe import as_names, distinct
 from dbmd.data.row_labels import PartitionRows
 from dbmd.data.vectors import to_rows
 from dbmd.errors import DataError
-from dbmd.memberships import memberships
+from dbmd.memberships import MembershipModel, memberships
 from dbmd.model.statistics import Float
 
 
@@ -67,7 +67,7 @@ class Projector:
         Ht = np.empty((len(column), self.W.shape[1]))
         # There is a worker for each core already.
         with one_blas_thread():
-            memberships(block, self.W, sigma2=self.sigma2, prior=self.prior, out=Ht)
+            memberships(block, MembershipModel.plain(self.W, self.sigma2, self.prior), out=Ht)
         ends = np.arange(len(column) + 1, dtype=np.int32) * Ht.shape[1]
         return pa.ListArray.from_arrays(pa.array(ends), pa.array(Ht.ravel()))
 

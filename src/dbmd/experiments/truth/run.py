@@ -17,7 +17,7 @@ from dbmd.errors import DataError
 from dbmd.experiments.experiment import Record, Setting, Task
 from dbmd.experiments.truth.data import Float, Mixtures, made, membership_error, pattern_error
 from dbmd.experiments.truth.methods import METHODS, NONNEGATIVE
-from dbmd.memberships import write_memberships
+from dbmd.memberships import MembershipModel, write_memberships
 from dbmd.model.result import State
 
 SHOWN = 40  # points of a curve, at equal distances on a logarithmic axis
@@ -84,7 +84,7 @@ def _curve(data: Mixtures, task: Task, setting: Setting) -> Record:
 
     def on_iteration(state: State) -> None:
         if len(state.history) in shown:
-            rows.append({"iteration": len(state.history)} | _distance(data, state.W))
+            rows.append({"iteration": len(state.history)} | _distance(data, state.V))
 
     names = None if data.source is None else np.unique(data.source)
     codes: Any = 0 if data.source is None else data.source
@@ -106,7 +106,7 @@ def _distance(data: Mixtures, W: Float) -> Record:
 def _memberships(data: Mixtures, W: Float) -> Float:
     """Return the memberships of all samples for a W of shape (m, r); the noise does not move them."""
     out = np.empty(data.memberships.shape, data.X.dtype)
-    step = partial(write_memberships, sigma2=np.ones(1), prior=np.zeros(W.shape[1]), out=out)
+    model = MembershipModel.plain(np.asarray(W, float), np.ones(1), np.zeros(W.shape[1]))
     with in_memory(data.X) as dataset, dataset.on("local", None, W.shape[1]) as engine:
-        engine.ask(step, np.asarray(W, float))
+        engine.ask(partial(write_memberships, out=out), model)
     return out
