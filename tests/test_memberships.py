@@ -13,7 +13,7 @@ import dbmd
 from dbmd import memberships as module
 from dbmd.data.block import Window
 from dbmd.errors import DataError
-from dbmd.memberships import iter_memberships
+from dbmd.memberships import MembershipModel, iter_memberships
 from dbmd.spark.projector import Projector
 
 
@@ -34,7 +34,8 @@ def opened(X, folder, *, dtype=None, rows=77):
 
 
 def collected(pieces):
-    windows, parts = zip(*pieces, strict=True)
+    windows, parts, brightness = zip(*pieces, strict=True)
+    assert all((each == 1.0).all() for each in brightness)
     ids = np.concatenate([window.extra["id"].to_numpy() for window in windows])
     return np.concatenate(parts), ids, [len(part) for part in parts]
 
@@ -47,9 +48,11 @@ def test_pieces_come_in_order_and_do_not_depend_on_how_they_are_cut(
 ):
     X, W, sigma2 = problem
     block = opened(X, tmp_path, dtype=dtype)
-    whole, _, _ = collected(iter_memberships(block, W, sigma2=sigma2, prior=np.full(3, 0.5), n_threads=1))
+    whole, _, _ = collected(iter_memberships(block, MembershipModel.plain(W, sigma2, np.full(3, 0.5)), n_threads=1))
     monkeypatch.setattr(module, "MAX_ROWS", rows)
-    H, ids, sizes = collected(iter_memberships(block, W, sigma2=sigma2, prior=np.full(3, 0.5), n_threads=n_threads))
+    H, ids, sizes = collected(
+        iter_memberships(block, MembershipModel.plain(W, sigma2, np.full(3, 0.5)), n_threads=n_threads)
+    )
     assert ids.tolist() == list(range(500))
     assert max(sizes) <= rows
     assert H.dtype == dtype
@@ -70,7 +73,7 @@ def test_a_slow_piece_is_waited_for(problem, tmp_path, monkeypatch):
         return chunks(self, *arguments)
 
     monkeypatch.setattr(Window, "chunks", slow_at_first)
-    _, ids, _ = collected(iter_memberships(block, W, sigma2=sigma2, prior=np.zeros(3), n_threads=4))
+    _, ids, _ = collected(iter_memberships(block, MembershipModel.plain(W, sigma2, np.zeros(3)), n_threads=4))
     assert ids.tolist() == list(range(500))
 
 
@@ -87,7 +90,7 @@ def test_only_a_few_pieces_are_in_work(problem, tmp_path, monkeypatch):
             yield window
 
     monkeypatch.setattr(type(block), "windows", counted)
-    pieces = iter_memberships(block, W, sigma2=sigma2, prior=np.zeros(3), n_threads=2)
+    pieces = iter_memberships(block, MembershipModel.plain(W, sigma2, np.zeros(3)), n_threads=2)
     next(pieces)
     assert len(read) <= 2 * 2 + 2
     pieces.close()
@@ -102,7 +105,7 @@ def test_what_goes_wrong_in_a_thread_is_raised_here(problem, tmp_path, monkeypat
 
     monkeypatch.setattr(Window, "chunks", fail)
     with pytest.raises(OSError, match="the disk is gone"):
-        list(iter_memberships(opened(X, tmp_path), W, sigma2=sigma2, prior=np.zeros(3), n_threads=2))
+        list(iter_memberships(opened(X, tmp_path), MembershipModel.plain(W, sigma2, np.zeros(3)), n_threads=2))
 
 
 def test_sparse_data_give_what_dense_ones_give(problem, tmp_path):
@@ -113,8 +116,8 @@ def test_sparse_data_give_what_dense_ones_give(problem, tmp_path):
     found = []
     for name in ("data.npz", "data.npy"):
         block = dbmd.open_data(tmp_path / name).nodes(1, 1)[0].block
-        pieces = iter_memberships(block, W, sigma2=np.ones(1), prior=np.zeros(3), n_threads=2)
-        found.append(np.concatenate([Ht for _, Ht in pieces]))
+        pieces = iter_memberships(block, MembershipModel.plain(W, np.ones(1), np.zeros(3)), n_threads=2)
+        found.append(np.concatenate([Ht for _, Ht, _ in pieces]))
     np.testing.assert_allclose(found[0], found[1], atol=1e-10)
 
 

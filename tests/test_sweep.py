@@ -10,7 +10,7 @@ from dbmd.data import Block, block, partition
 from dbmd.engines.local import Engine
 from dbmd.h_step import HStep
 from dbmd.kernels import reference
-from dbmd.memberships import write_memberships
+from dbmd.memberships import MembershipModel, write_memberships
 from dbmd.model.node import Node
 from dbmd.model.profile import Profile
 from dbmd.model.statistics import Quadratic, Statistics, Summary
@@ -308,7 +308,7 @@ def test_memberships_are_written_to_the_rows_of_their_samples(n_nodes, sources, 
     Xt, W = data(rng)
     out = np.full((N, R), np.nan)
     with Engine(partition(kind(Xt), SOURCES[sources], n_nodes), n_threads=2) as engine:
-        engine.ask(partial(write_memberships, sigma2=SIGMA2, prior=PRIORS["equal"], out=out), W)
+        engine.ask(partial(write_memberships, out=out), MembershipModel.plain(W, SIGMA2, PRIORS["equal"]))
     assert_allclose(out, plain_memberships(Xt, W, SOURCES[sources], PRIORS["equal"]), atol=1e-6)
 
 

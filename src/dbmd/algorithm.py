@@ -127,7 +127,7 @@ def fit(
             evidence = state.evidence
             state = replace(state, attempt=attempt, best=best)
         with one_blas_thread():  # matrices of the size of W are small: threads would mostly wait for each other
-            state = descend(state, setting, on_iteration)
+            state = descend(state, setting, on_iteration) if config.max_iter else with_levels_at_peaks(state, setting)
         best = min((s for s in (state.best, replace(state, best=None)) if s), key=_last_objective)
     assert best is not None
 
@@ -165,6 +165,15 @@ def fit(
         parts.offsets(V).T if parts.n_offsets else None,
         None if offset_prior is None else offset_prior.variance,
     )
+
+
+def with_levels_at_peaks(state: State, setting: Setting) -> State:
+    """Return the state with noise levels from a pass at the known components: a guess for the last sweep."""
+    config, parts, origin = setting.config, setting.parts, state.origin
+    at_peaks = partial(sweep, sigma2=state.sigma2, prior=parts.prior(config.prior), parts=parts, origin=origin)
+    summaries = parts.summaries(setting.engine.ask(at_peaks, state.V), state.V, origin)
+    noise = Noise(config.noise, setting.n_sources, state.floor, float(np.finfo(setting.dtype).eps))
+    return replace(state, sigma2=noise.levels(summaries, parts.W(state.V)))
 
 
 def _last_objective(state: State) -> float:

@@ -141,8 +141,8 @@ def test_states_are_left_alone_by_what_goes_on_from_them():
     dataset = in_memory(X, np.arange(3), source)
     _, states = states_of(dataset, n_components=3, max_iter=12, tol=0.0)
     state = states[COLD_EVERY - 1]
-    copies = state.W.copy(), state.sigma2.copy(), len(state.history)
+    copies = state.V.copy(), state.sigma2.copy(), len(state.history)
     resumed(dataset, state, n_components=3, max_iter=15, tol=0.0)
-    assert_array_equal(state.W, copies[0])
+    assert_array_equal(state.V, copies[0])
     assert_array_equal(state.sigma2, copies[1])
     assert len(state.history) == copies[2]

@@ -151,7 +151,7 @@ def test_the_start_of_wide_samples_is_the_same_however_they_are_cut_stored_or_sh
     expected = start_of_wide_samples(X, source)
     for form, n_nodes, n_threads in ((np.asarray, 5, 3), (sparse.csr_array, 2, 1), (sparse.csr_array, 3, 2)):
         found = start_of_wide_samples(form(X), source, n_nodes, n_threads)
-        assert difference(found.W, expected.W) < 1e-7
+        assert difference(found.V, expected.V) < 1e-7
         assert_allclose(found.sigma2, expected.sigma2, rtol=1e-7)
 
 
@@ -159,7 +159,7 @@ def test_the_start_of_wide_samples_moves_and_grows_with_them():
     X, source, *_ = mixture(n=2000, m=60)
     vector = 100.0 * np.random.default_rng(1).normal(size=60)
     one, other = start_of_wide_samples(X, source), start_of_wide_samples(7.0 * X + vector, source)
-    assert difference(other.W - vector[:, None], 7.0 * one.W) < 1e-5
+    assert difference(other.V - vector[:, None], 7.0 * one.V) < 1e-5
     assert_allclose(other.sigma2, 49.0 * one.sigma2, rtol=1e-6)
 
 

@@ -36,7 +36,7 @@ def states():
 
 
 def assert_same_state(mine, other):
-    for name in ("W", "sigma2", "origin"):
+    for name in ("V", "sigma2", "origin"):
         assert getattr(mine, name).tobytes() == getattr(other, name).tobytes()
         assert getattr(mine, name).shape == getattr(other, name).shape
         assert getattr(mine, name).dtype == getattr(other, name).dtype
@@ -158,9 +158,9 @@ def entry(name, value, *inside):
 # As if whoever changed them had made the checksum anew: fields must hold nevertheless.
 CHANGES = [
     entry("seconds", -0.5, "state", "history", 0),
-    lambda arrays, record: arrays["state_W"].__imul__(1e160),
+    lambda arrays, record: arrays["state_V"].__imul__(1e160),
     lambda arrays, record: arrays["state_origin"].__iadd__(1e160),
-    *(without(name) for name in ("state_W", "state_sigma2", "state_origin", "best_W")),
+    *(without(name) for name in ("state_V", "state_sigma2", "state_origin", "best_V")),
     *(entry(name, value) for name in ("format", "identity", "state") for value in WRONG[:4]),
     *(entry(name, value, "state") for name in ("objective", "history") for value in (None, "text", [1], {"a": 1})),
     *(entry("objective", value, "best") for value in WRONG),
@@ -177,10 +177,10 @@ CHANGES = [
     entry("objective", "low", "state", "history", 0),
     entry("w_converged", None, "state", "history", 0),
     entry("colour", "red", "state", "history", 0),
-    array("state_W", np.zeros((4, 2))),
-    array("state_W", np.zeros((5, 3))),
-    array("state_W", np.full((4, 3), np.nan)),
-    array("best_W", np.zeros((4, 3), complex)),
+    array("state_V", np.zeros((4, 2))),
+    array("state_V", np.zeros((5, 3))),
+    array("state_V", np.full((4, 3), np.nan)),
+    array("best_V", np.zeros((4, 3), complex)),
     array("state_sigma2", [1.0, -1.0]),
     array("state_sigma2", [1.0]),
     array("state_origin", [0.0]),
@@ -231,7 +231,7 @@ def test_a_record_that_is_none_is_no_checkpoint(text, states, tmp_path):
         entry("attempt", 0, "state"),
         entry("objective", 0.5, "state", "history", 0),
         entry("checksum", None),
-        lambda arrays, record: arrays["state_W"].__iadd__(1e-12),
+        lambda arrays, record: arrays["state_V"].__iadd__(1e-12),
         array("more", 0.0),
     ],
 )

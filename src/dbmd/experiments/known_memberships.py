@@ -52,7 +52,7 @@ class WProblem:
 
     def objective(self, W: Float) -> float:
         """Return F(W)."""
-        return self.constant + sum(f.value(W) for f in self.terms) + self.problem.lam * float(np.abs(W).sum())
+        return self.constant + sum(f.value(W) for f in self.terms) + float(self.problem.penalty.value(W))
 
     def engine(self, n_threads: int = 1) -> Engine:
         """Return an engine with a node for each term."""
