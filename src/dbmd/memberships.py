@@ -157,4 +157,5 @@ def _split(window: Window) -> Iterator[Window]:
             window.source_codes if isinstance(window.source_codes, int) else window.source_codes[i:j],
             None if window.class_codes is None else window.class_codes[i:j],
             {name: column.slice(i, j - i) for name, column in window.extra.items()},
+            None if window.weights is None else window.weights[i:j],
         )

@@ -46,8 +46,8 @@ class NodeFunction(Protocol[Reply_co]):
     """A function that an engine runs at every node.
 
     It must be picklable (a function of a module, or a ``functools.partial`` of one) and must not change its arguments.
-    It may rely on ``node.block`` and ``node.weights`` only: everything else at a node is a cache that may be lost. A
-    function that needs the cache is marked with :func:`dbmd.model.node.continues`.
+    It may rely on ``node.block`` only: everything else at a node is a cache that may be lost. A function that needs the
+    cache is marked with :func:`dbmd.model.node.continues`.
     """
 
     def __call__(self, node: Node, /, *broadcast: Any, **options: Any) -> tuple[Node, Reply_co]:
@@ -88,9 +88,9 @@ class Engine(Protocol):
 
     An engine is a module with a class ``Engine`` that satisfies this Protocol and is made from a list of nodes,
     ``Engine(nodes)``. It keeps the node that a function returns and passes it to the next function. It may lose
-    everything but the block and the weights of a node; then it must run a function that
-    :func:`~dbmd.model.node.continues` only after the functions that filled the cache (:mod:`dbmd.engines._remote` does
-    this for engines whose nodes are in other processes).
+    everything but the block of a node; then it must run a function that :func:`~dbmd.model.node.continues` only after
+    the functions that filled the cache (:mod:`dbmd.engines._remote` does this for engines whose nodes are in other
+    processes).
     """
 
     @property

@@ -221,6 +221,4 @@ def _nodes_on_the_driver(sample: Sample, Xt: Any, dtype: np.dtype[Any]) -> list[
     """
     order = np.argsort(sample.source_codes, kind="stable")
     n_nodes = min(SAMPLE_NODES, 1 + len(order) // SAMPLES_PER_NODE)
-    nodes = partition(Xt[order], sample.source_codes[order], n_nodes, dtype)
-    weights = np.split(sample.weights[order], [node.samples.first_row for node in nodes[1:]])
-    return [replace(node, weights=own) for node, own in zip(nodes, weights, strict=True)]
+    return partition(Xt[order], sample.source_codes[order], n_nodes, dtype, weights=sample.weights[order])

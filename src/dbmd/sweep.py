@@ -205,7 +205,7 @@ def _pass(
     Parameters
     ----------
     node : Node
-        The samples and their weights.
+        The samples.
     h_step : HStep
         Prepared for them.
     origin : array of shape (m,)
@@ -226,7 +226,7 @@ def _pass(
         h = h_step.memberships(chunk, Ht[chunk.rows] if warm and Ht is not None else None)
         if Ht is not None:
             Ht[chunk.rows] = h
-        weights = None if node.weights is None else node.weights[chunk.rows]
+        weights = chunk.weights
         found = statistics(chunk.Xt, h, origin - shift, h_step.cost(h, weights), norms=norms, weights=weights)
         stats += PerSource({chunk.source_code: found})
         if h_step.evidence is not None:

@@ -69,6 +69,8 @@ class Window(NamedTuple):
         Their known classes.
     extra : dict of str to pyarrow.Array
         Columns to copy to the output.
+    weights : array of shape (rows,), optional
+        For how many samples each stands; by default for itself.
     """
 
     first: int
@@ -76,6 +78,7 @@ class Window(NamedTuple):
     source_codes: NDArray[np.intp] | int = 0
     class_codes: NDArray[np.intp] | None = None
     extra: Mapping[str, Any] = MappingProxyType({})
+    weights: NDArray[np.float64] | None = None
 
     def chunks(self, dtype: np.dtype[Any], shift: NDArray[np.float64] | None = None) -> Iterator[Chunk]:
         """Yield the samples as numbers of a type, minus a shift if given, in chunks of one source each.
@@ -103,6 +106,7 @@ class Window(NamedTuple):
                     if isinstance(part, slice)
                     else part + self.first,
                     None if self.class_codes is None else self.class_codes[part],
+                    None if self.weights is None else self.weights[part],
                 )
 
 
@@ -175,6 +179,8 @@ class Block(Samples):
         Type to compute with; by default the least floating-point type that holds the entries.
     class_codes : array of int of shape (n_i,), optional
         The known class of each sample.
+    weights : array of shape (n_i,), optional
+        For how many samples each stands; by default for itself.
     """
 
     Xt: Any
@@ -182,6 +188,7 @@ class Block(Samples):
     first_row: int = 0
     as_type: np.dtype[Any] | None = None
     class_codes: NDArray[np.intp] | None = None
+    weights: NDArray[np.float64] | None = None
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -207,7 +214,7 @@ class Block(Samples):
         """Yield the samples as they are stored: all at once, or with several sources, in pieces of bounded size."""
         n = self.shape[0]
         if isinstance(self.source_codes, int):
-            yield Window(0, self.Xt, self.source_codes, self.class_codes)
+            yield Window(0, self.Xt, self.source_codes, self.class_codes, weights=self.weights)
             return
         # Of bounded size: gathering the rows of a source from the whole block would read a memory map in random order.
         size = chunk_rows(self.Xt, self.dtype)
@@ -217,7 +224,9 @@ class Block(Samples):
         for i in range(0, n, step):
             j = min(i + step, n)
             class_codes = None if self.class_codes is None else self.class_codes[i:j]
-            yield Window(i, consecutive_rows(self.Xt, i, j), self.source_codes[i:j], class_codes)
+            weights = None if self.weights is None else self.weights[i:j]
+            Xt = consecutive_rows(self.Xt, i, j)
+            yield Window(i, Xt, self.source_codes[i:j], class_codes, weights=weights)
 
 
 def float_type(dtype: DTypeLike) -> np.dtype[Any]:

@@ -18,6 +18,7 @@ def partition(
     n_nodes: int,
     dtype: np.dtype[Any] | None = None,
     class_codes: NDArray[np.intp] | None = None,
+    weights: NDArray[np.float64] | None = None,
 ) -> list[Node]:
     """Return nodes of consecutive samples, of sizes that differ by at most one; views, not copies.
 
@@ -33,6 +34,8 @@ def partition(
         Type to compute with.
     class_codes : array of int of shape (n,), optional
         The known class of each sample.
+    weights : array of shape (n,), optional
+        For how many samples each stands; by default for itself.
 
     Returns
     -------
@@ -49,6 +52,7 @@ def partition(
                 first_row=int(start),
                 as_type=dtype,
                 class_codes=None if class_codes is None else class_codes[start:stop],
+                weights=None if weights is None else weights[start:stop],
             ),
         )
         for start, stop in pairwise(edges)

@@ -20,8 +20,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Node:
     """Some of the samples, and a cache of what was computed from them.
 
-    ``block`` and ``weights`` are data. All else is a cache: it follows from the data and the last node functions, and
-    is lost with the machine that had it. A node function must not need it unless it :func:`continues`.
+    ``block`` has the data. All else is a cache: it follows from the data and the last node functions, and is lost with
+    the machine that had it. A node function must not need it unless it :func:`continues`.
 
     Attributes
     ----------
@@ -29,8 +29,6 @@ class Node:
         For messages.
     block : Samples, optional
         The samples (see :mod:`dbmd.data.block`); a node that only takes part in a W-step has none.
-    weights : array of shape (n_i,), optional
-        For how many of all samples each stands; by default for itself.
     keeps_rows : bool
         Whether the cache may hold something for each sample: False if there are too many.
     Ht : array of shape (n_i, r), optional
@@ -49,7 +47,6 @@ class Node:
 
     name: str
     block: Samples | None = None
-    weights: Float | None = None
     keeps_rows: bool = True
     Ht: NDArray[Any] | None = None
     norms: dict[int, float] | None = None

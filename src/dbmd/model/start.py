@@ -237,9 +237,9 @@ def nearest(
     Parameters
     ----------
     node : Node
-        The samples and their weights.
-    V : array of shape (m, n_columns)
-        The components, and the offsets of sources if they have any.
+        The samples.
+    W : array of shape (m, r)
+        The basis.
     origin : array of shape (m,), optional
         The point statistics are taken about; by default zero.
     parts : Parts, optional
@@ -255,8 +255,7 @@ def nearest(
         _, near = distances(chunk.Xt, centres if offset is None else centres + offset.astype(block.dtype))
         Ht = np.zeros((len(near), len(centres)), block.dtype)
         Ht[np.arange(len(near)), near] = 1
-        weights = None if node.weights is None else node.weights[chunk.rows]
-        stats += PerSource({chunk.source_code: statistics(chunk.Xt, Ht, origin - shift, weights=weights)})
+        stats += PerSource({chunk.source_code: statistics(chunk.Xt, Ht, origin - shift, weights=chunk.weights)})
     return node, stats
 
 
