@@ -330,6 +330,7 @@ class Cluster(Protocol):
         n_nodes: int | None,
         names: Sequence[str] = ...,
         sources: Any = ...,
+        weights: Any = ...,
     ) -> Placement:
         """Make a node of each partition of a collection, on the worker that has or computes it.
 
@@ -338,12 +339,14 @@ class Cluster(Protocol):
         data : collection
             A DataFrame, or whatever arrays the cluster has.
         to_node : callable
-            ``to_node(table, index)`` makes a node of a ``pyarrow.Table``, ``to_node(array, index, sources)`` of an
-            array of shape (n_i, m). It runs on the workers. What it raises is raised here.
+            ``to_node(table, index)`` makes a node of a ``pyarrow.Table``, ``to_node(array, index, sources, weights)``
+            of an array of shape (n_i, m). It runs on the workers. What it raises is raised here.
         n_nodes : int or None
             Number of nodes; None: one for each partition.
         names : sequence of str
             The columns of a DataFrame that are needed. Empty for arrays.
         sources : array of shape (n,), optional
             The source of each row of an array.
+        weights : array of shape (n,), optional
+            The weight of each row of an array.
         """

@@ -179,7 +179,7 @@ def survey(
     norms = parts.norms(V) if by_energy else None
 
     def count(chunk: Chunk, h: NDArray[Any]) -> None:
-        profile.count(parts.shares(h, norms), chunk.source_code, chunk.class_codes)
+        profile.count(h, chunk.source_code, chunk.class_codes, chunk.weights)
 
     stats = _pass(node, h_step, origin, Ht, warm=False, norms=True, on_chunk=count)
     return replace(node, Ht=Ht), Survey(stats, profile)
@@ -226,14 +226,16 @@ def _pass(
         h = h_step.memberships(chunk, Ht[chunk.rows] if warm and Ht is not None else None)
         if Ht is not None:
             Ht[chunk.rows] = h
+        on_chunk(chunk, h)
         weights = chunk.weights
+        if weights is not None and not weights.any():
+            continue  # a source without weight has no statistics
         found = statistics(chunk.Xt, h, origin - shift, h_step.cost(h, weights), norms=norms, weights=weights)
         stats += PerSource({chunk.source_code: found})
         if h_step.evidence is not None:
             if chunk.source_code not in covariances:
                 covariances[chunk.source_code] = h_step.covariance(chunk.source_code)
             covariances[chunk.source_code].add(h, weights, samples.first_row + chunk.numbers)
-        on_chunk(chunk, h)
     for source_code, covariance in covariances.items():
         stats[source_code] = stats[source_code].with_covariance(*covariance.total())
     return stats

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import dbmd
 import tables
+from dbmd.dataset import in_memory
 from dbmd.errors import DataError
 from engine_params import on_clusters, on_each_cluster
 
@@ -341,6 +342,26 @@ def test_an_array_of_dask_whatever_its_chunks(da, local, rows):
 def test_sources_of_an_array_may_be_of_dask_too(da, local):
     found = model("dask").fit(da.from_array(X, chunks=(40, -1)), source=da.from_array(LAB, chunks=17))
     assert close_to(found, local(), 1e-8)
+
+
+@on_dask
+def test_weights_of_an_array_and_of_a_frame(da):
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    weights = np.random.default_rng(3).integers(0, 3, N).astype(float)
+    estimator = model("dask").set_params(init=X[:R])
+    names, codes = np.unique(LAB, return_inverse=True)
+    expected = model("local").set_params(init=X[:R]).fit(in_memory(X, names, codes, sample_weight=weights))
+    rows = da.from_array(X, chunks=(40, -1))
+    for own in (weights, da.from_array(weights, chunks=17)):
+        with dbmd.open_data(rows, source=LAB, sample_weight=own) as data:
+            assert close_to(estimator.fit(data), expected, 1e-8)
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])]).assign(lab=LAB, w=weights)
+    with dbmd.open_data(dd.from_pandas(frame, npartitions=3), source="lab", sample_weight="w") as data:
+        assert close_to(estimator.fit(data), expected, 1e-8)
+    with pytest.raises(DataError, match=r"^All weights of samples are 0"):
+        dbmd.open_data(rows, sample_weight=np.zeros(N))
+    with pytest.raises(DataError, match=r"^There must be a weight for each of the"):
+        dbmd.open_data(rows, sample_weight=np.ones(3))
 
 
 @on_dask

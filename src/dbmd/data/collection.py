@@ -25,6 +25,7 @@ from dbmd.data.formats._arrow import in_one_piece
 from dbmd.data.recipe import distinct, sorted_names
 from dbmd.data.row_labels import PartitionRows
 from dbmd.data.vectors import is_vector, to_rows
+from dbmd.data.weights import weight_hashes, weights_in
 from dbmd.errors import DataError
 from dbmd.model.node import Node
 from dbmd.protocols import NodeFunction, Reply
@@ -76,6 +77,8 @@ class Partition(Samples):
         The number of the partition.
     columns : tuple of str, optional
         Names of the features.
+    weights : array of shape (n_i,), optional
+        For how many samples each stands; by default for itself.
     """
 
     Xt: Any
@@ -83,6 +86,7 @@ class Partition(Samples):
     classes: CodedColumn | None = None
     index: int = 0
     columns: tuple[str, ...] | None = None
+    weights: NDArray[np.float64] | None = None
 
     first_row = 0
 
@@ -104,10 +108,18 @@ class Partition(Samples):
     def windows(self) -> Iterator[Window]:
         """Yield the samples all at once, with codes of the partition's own sources and classes."""
         sources, classes = (None if column is None else column.codes for column in (self.sources, self.classes))
-        yield Window(0, self.Xt, 0 if sources is None else sources, classes)
+        yield Window(0, self.Xt, 0 if sources is None else sources, classes, weights=self.weights)
 
 
-def table_to_node(table: Any, index: int, *, columns: tuple[str, ...], source: str | None, label: str | None) -> Node:
+def table_to_node(
+    table: Any,
+    index: int,
+    *,
+    columns: tuple[str, ...],
+    source: str | None,
+    label: str | None,
+    sample_weight: str | None = None,
+) -> Node:
     """Return a table of Arrow, one column of vectors or several of numbers, as a node with a partition."""
     labels = PartitionRows(f"partition {index}")
     if not table.num_rows:
@@ -119,11 +131,26 @@ def table_to_node(table: Any, index: int, *, columns: tuple[str, ...], source: s
     Xt = to_rows(table, columns, labels)
     # A column of vectors has one name for all features.
     names = columns if Xt.shape[1] == len(columns) and not is_vector(table.schema.field(columns[0]).type) else None
-    return Node(labels.location, Partition(Xt, sources, classes, index, names))
+    weights = None
+    if sample_weight is not None:
+        weights = weights_in(in_one_piece(table.column(sample_weight)), labels, 0, sample_weight)
+    return Node(labels.location, Partition(Xt, sources, classes, index, names, weights))
 
 
-def array_to_node(Xt: Any, index: int, sources: Any = None) -> Node:
-    """Return an array or sparse matrix as a node with a partition; sources: an array of names, shape (n_i,)."""
+def array_to_node(Xt: Any, index: int, sources: Any = None, weights: Any = None) -> Node:
+    """Return an array or sparse matrix as a node with a partition.
+
+    Parameters
+    ----------
+    Xt : array or sparse matrix of shape (n_i, m)
+        The samples.
+    index : int
+        The number of the partition.
+    sources : array of shape (n_i,), optional
+        The name of the source of each.
+    weights : array of shape (n_i,), optional
+        The weight of each.
+    """
     labels = PartitionRows(f"partition {index}")
     if np.ndim(Xt) != 2 and not sparse.issparse(Xt):
         raise DataError(f"{labels.location}: must have two dimensions, samples and features. Got shape {np.shape(Xt)}.")
@@ -135,8 +162,15 @@ def array_to_node(Xt: Any, index: int, sources: Any = None) -> Node:
                 f"Got shape {np.shape(sources)}."
             )
         column = CodedColumn(*distinct(pa.array(np.asarray(sources)), labels, 0, "source"))
+    if weights is not None:
+        if np.shape(weights) != (Xt.shape[0],):
+            raise DataError(
+                f"{labels.location}: there must be a weight for each of its {Xt.shape[0]} samples. "
+                f"Got shape {np.shape(weights)}."
+            )
+        weights = weights_in(pa.array(np.asarray(weights)), labels, 0, "sample_weight")
     Xt = canonical(sparse.csr_array(Xt)) if sparse.issparse(Xt) else np.asarray(Xt)
-    return Node(labels.location, Partition(Xt, column, index=index))
+    return Node(labels.location, Partition(Xt, column, index=index, weights=weights))
 
 
 @dataclass(frozen=True)
@@ -157,6 +191,8 @@ class PartitionScan:
         Names of the features.
     fingerprint : int
         Of all rows, modulo 2^64.
+    weight : float
+        Sum of the weights of the samples; 0 if they have none.
     """
 
     rows: dict[int, int]
@@ -166,6 +202,7 @@ class PartitionScan:
     classes: frozenset[Any]
     columns: tuple[str, ...] | None
     fingerprint: int = 0
+    weight: float = 0.0
 
     def __add__(self, other: PartitionScan) -> PartitionScan:
         return PartitionScan(
@@ -176,6 +213,7 @@ class PartitionScan:
             self.classes | other.classes,
             self.columns or other.columns,
             (self.fingerprint + other.fingerprint) & MASK,
+            self.weight + other.weight,
         )
 
 
@@ -200,7 +238,14 @@ def scan_partition(node: Node) -> tuple[Node, PartitionScan]:
     )
     types = frozenset({partition.Xt.dtype})
     return node, PartitionScan(
-        {partition.index: n}, {m: partition.index}, types, sources, classes, partition.columns, _fingerprint(partition)
+        {partition.index: n},
+        {m: partition.index},
+        types,
+        sources,
+        classes,
+        partition.columns,
+        _fingerprint(partition),
+        0.0 if partition.weights is None else float(partition.weights.sum()),
     )
 
 
@@ -214,6 +259,8 @@ def _partition_of(node: Node) -> Partition:
 def _fingerprint(partition: Partition) -> int:
     """Return the fingerprint: that of the same rows in a file, if the columns have the same names."""
     row_hashes = None if partition.sources is None else partition.sources.row_hashes
+    if partition.weights is not None:
+        row_hashes = (np.uint64(0) if row_hashes is None else row_hashes) + weight_hashes(partition.weights)
     columns, total = multipliers(partition.Xt.shape[1]), 0
     for chunk in Block(partition.Xt).chunks():
         total += fingerprint(chunk.Xt, columns, zlib.crc32(b"") if row_hashes is None else row_hashes[chunk.rows])
@@ -278,7 +325,7 @@ class CollectionLayout:
         class_codes = None
         if partition.classes is not None and self.class_names is not None:
             class_codes = partition.classes.codes_among(self.class_names)
-        return Block(Xt, source_codes, rows.start, self.dtype, class_codes)
+        return Block(Xt, source_codes, rows.start, self.dtype, class_codes, partition.weights)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Choosing the columns of files that are fitted together: features, source, label, categories."""
+"""Choosing the columns of files that are fitted together: features, source, label, weight, categories."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def select_columns(readers: Sequence[Reader], options: ColumnOptions) -> tuple[S
     kinds = _common_columns(readers)
     columns, drop, encode = options.columns, options.drop, tuple(dict.fromkeys(options.encode))
     _check_names(readers[0], kinds, [*(columns or ()), *drop, *encode], annotations=False)
-    named = [name for name in (options.source, options.label) if name is not None and name != EACH_FILE]
+    roles = (options.source, options.label, options.sample_weight)
+    named = [name for name in roles if name is not None and name != EACH_FILE]
     for reader in readers:
         _check_names(reader, kinds, [*named, *options.keep], annotations=True)
     _check_annotations(readers, named)
@@ -46,6 +47,7 @@ def select_columns(readers: Sequence[Reader], options: ColumnOptions) -> tuple[S
         options.label,
         names_of_files(readers) if options.source == EACH_FILE else {},
         tuple(options.keep),
+        options.sample_weight,
     )
     return selection, [kind for kind in (kinds[name] for name in chosen) if kind is not None]
 
@@ -64,7 +66,7 @@ def select_frame_columns(
     what : str
         The DataFrame, for error messages.
     """
-    others = tuple(name for name in (options.source, options.label) if name is not None)
+    others = tuple(name for name in (options.source, options.label, options.sample_weight) if name is not None)
     for name in (*(options.columns or ()), *options.drop, *others):
         _check_known(name, list(kinds), what)
     columns = options.columns
@@ -177,8 +179,8 @@ def _check_chosen(what: str, columns: Sequence[str], left_out: Container[str]) -
     for name in columns:
         if name in left_out:
             raise DataError(
-                f"{what}: column {name!r} is asked for as a feature, and also as source, label, or to be "
-                "encoded or left out. It can be only one of them."
+                f"{what}: column {name!r} is asked for as a feature, and also as source, label, weight, or "
+                "to be encoded or left out. It can be only one of them."
             )
 
 

@@ -42,8 +42,8 @@ class ArrayLoader:
         Type of the numbers.
     is_sparse : bool
         Whether the samples are CSR.
-    has_classes : bool
-        Whether the samples have known classes.
+    has_classes, has_weights : bool
+        Whether the samples have known classes, and weights.
 
     Attributes
     ----------
@@ -51,12 +51,23 @@ class ArrayLoader:
         The source of each sample.
     class_codes : array of int of shape (n,), optional
         The class of each sample.
+    weights : array of shape (n,), optional
+        The weight of each sample.
     """
 
-    def __init__(self, shape: tuple[int, int], stored: np.dtype[Any], *, is_sparse: bool, has_classes: bool) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        stored: np.dtype[Any],
+        *,
+        is_sparse: bool,
+        has_classes: bool,
+        has_weights: bool = False,
+    ) -> None:
         self.stored = stored
         self.source_codes = np.zeros(shape[0], np.intp)
         self.class_codes = np.zeros(shape[0], np.intp) if has_classes else None
+        self.weights = np.ones(shape[0]) if has_weights else None
         self._dense = None if is_sparse else np.empty(shape, stored)
         self._sparse: dict[int, Any] = {}
 
@@ -74,6 +85,8 @@ class ArrayLoader:
             self.source_codes[rows] = window.source_codes
             if self.class_codes is not None and window.class_codes is not None:
                 self.class_codes[rows] = window.class_codes
+            if self.weights is not None and window.weights is not None:
+                self.weights[rows] = window.weights
             if self._dense is None:
                 self._sparse[first] = window.Xt.astype(self.stored)
             else:
@@ -125,7 +138,15 @@ class DeferredBlock(Samples):
 
     def loaded(self) -> Block:
         """Return the samples in memory."""
-        has_classes = self.stream.recipe.class_names is not None
-        loader = ArrayLoader(self.shape, self.stored, is_sparse=self.is_sparse, has_classes=has_classes)
+        recipe = self.stream.recipe
+        loader = ArrayLoader(
+            self.shape,
+            self.stored,
+            is_sparse=self.is_sparse,
+            has_classes=recipe.class_names is not None,
+            has_weights=recipe.selection.sample_weight is not None,
+        )
         loader.fill(replace(self.stream, first_row=0))
-        return Block(loader.samples(), loader.source_codes, self.first_row, self.dtype, loader.class_codes)
+        return Block(
+            loader.samples(), loader.source_codes, self.first_row, self.dtype, loader.class_codes, loader.weights
+        )

@@ -22,6 +22,8 @@ class ColumnOptions(NamedTuple):
         Features; None: all other columns.
     drop, encode, keep : sequence of str
         Columns to leave out, to one-hot code, and to copy to the output.
+    sample_weight : str, array or list, optional
+        Column with the weight of each sample. For arrays of Dask, the weights themselves.
     """
 
     source: Any
@@ -30,3 +32,4 @@ class ColumnOptions(NamedTuple):
     drop: Sequence[str]
     encode: Sequence[str]
     keep: Sequence[str]
+    sample_weight: Any = None

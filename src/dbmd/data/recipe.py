@@ -14,6 +14,7 @@ from dbmd.data.block import Window
 from dbmd.data.formats import Batch, Reader
 from dbmd.data.options import EACH_FILE
 from dbmd.data.row_labels import RowLabels
+from dbmd.data.weights import weights_in
 from dbmd.errors import DataError
 
 
@@ -33,6 +34,8 @@ class Selection:
         The name of the source for each file, if source is ``EACH_FILE``.
     keep : tuple of str
         Columns to copy to the output.
+    sample_weight : str, optional
+        Column with the weight of each sample.
     """
 
     columns: tuple[str, ...]
@@ -41,12 +44,18 @@ class Selection:
     label: str | None = None
     file_sources: Mapping[str, str] = field(default_factory=dict)
     keep: tuple[str, ...] = ()
+    sample_weight: str | None = None
+
+    @property
+    def coded(self) -> tuple[str, ...]:
+        """Columns whose distinct values are numbered: sources, labels and categories, each once."""
+        named = (*self.encode, None if self.source == EACH_FILE else self.source, self.label)
+        return tuple(dict.fromkeys(name for name in named if name is not None))
 
     @property
     def others(self) -> tuple[str, ...]:
         """Columns whose values are needed although they are no features as they are, each once."""
-        named = (*self.encode, None if self.source == EACH_FILE else self.source, self.label)
-        return tuple(dict.fromkeys(name for name in named if name is not None))
+        return tuple(dict.fromkeys((*self.coded, *(() if self.sample_weight is None else (self.sample_weight,)))))
 
 
 @dataclass(frozen=True)
@@ -107,7 +116,11 @@ class Recipe:
         class_codes = None
         if selection.label is not None and self.class_names is not None:
             class_codes = codes_among(batch.others[selection.label], self.class_names, reader, row, selection.label)
-        return Window(first, Xt, source_codes, class_codes, {name: batch.others[name] for name in selection.keep})
+        weights = None
+        if selection.sample_weight is not None:
+            weights = weights_in(batch.others[selection.sample_weight], reader, row, selection.sample_weight)
+        extra = {name: batch.others[name] for name in selection.keep}
+        return Window(first, Xt, source_codes, class_codes, extra, weights)
 
     def _one_hot(self, batch: Batch, reader: Reader, row: int, name: str, as_sparse: bool) -> Any:
         values, codes = distinct(batch.others[name], reader, row, name)

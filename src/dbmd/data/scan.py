@@ -17,6 +17,7 @@ from dbmd.data.finite import first_nonfinite
 from dbmd.data.prefetch import prefetch
 from dbmd.data.recipe import Selection, distinct
 from dbmd.data.stream import Shard, ignore
+from dbmd.data.weights import weight_hashes, weights_in
 from dbmd.errors import DataError
 from dbmd.model.node import Node
 
@@ -73,6 +74,8 @@ class Scan:
         The smallest and the largest entry.
     whole : bool
         Whether all entries are whole numbers.
+    weight : float
+        Sum of the weights of the samples; 0 if they have none.
     """
 
     rows: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -82,6 +85,7 @@ class Scan:
     low: float = np.inf
     high: float = -np.inf
     whole: bool = True
+    weight: float = 0.0
 
     def __add__(self, other: Scan) -> Scan:
         values = {name: dict(counts) for name, counts in self.values.items()}
@@ -97,6 +101,7 @@ class Scan:
             min(self.low, other.low),
             max(self.high, other.high),
             self.whole and other.whole,
+            self.weight + other.weight,
         )
 
 
@@ -120,12 +125,12 @@ def _scan_shard(shard: Shard, selection: Selection, dtype: np.dtype[Any], on_row
     reader, start, stop = shard
     columns = multipliers(len(selection.columns))
     batches = reader.read(start, stop, selection.columns, selection.others)
-    found, row = Scan(), start
-    values: dict[str, Counter[Any]] = {name: Counter() for name in selection.others}
+    found, row, weight = Scan(), start, 0.0
+    values: dict[str, Counter[Any]] = {name: Counter() for name in selection.coded}
     for batch in prefetch(batches) if reader.decodes else batches:
         file = selection.file_sources.get(str(reader.location), "")
         row_hashes: Any = np.uint64(zlib.crc32(file.encode()))
-        for name in selection.others:
+        for name in selection.coded:
             names, codes = distinct(batch.others[name], reader, row, name)
             counts = np.bincount(codes, minlength=len(names))
             values[name].update({value: int(count) for value, count in zip(names, counts, strict=True) if count})
@@ -135,6 +140,9 @@ def _scan_shard(shard: Shard, selection: Selection, dtype: np.dtype[Any], on_row
                 row_hashes = row_hashes + hashes[codes]
         for name in selection.encode:
             check_categories(values[name], str(reader.location), name)
+        if selection.sample_weight is not None:
+            weights = weights_in(batch.others[selection.sample_weight], reader, row, selection.sample_weight)
+            row_hashes, weight = row_hashes + weight_hashes(weights), weight + float(weights.sum())
         n = batch.Xt.shape[0]
         step = chunk_rows(batch.Xt, dtype)
         for i in range(0, n, step):
@@ -146,7 +154,7 @@ def _scan_shard(shard: Shard, selection: Selection, dtype: np.dtype[Any], on_row
             )
         row += n
         on_rows(n)
-    return found + Scan(rows={(str(reader.location), start): row - start}, values=dict(values))
+    return found + Scan(rows={(str(reader.location), start): row - start}, values=dict(values), weight=weight)
 
 
 def _scan_numbers(Xt: Any, shard: Shard, row: int, selection: Selection, columns: Any, row_hashes: Any) -> Scan:

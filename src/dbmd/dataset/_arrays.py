@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from dbmd.data import partition
 from dbmd.data.block import canonical, float_type
+from dbmd.data.weights import check_weights
 from dbmd.dataset._base import Dataset
 from dbmd.engines.local import available_threads
 from dbmd.model.node import Node
@@ -28,6 +29,8 @@ class InMemory(Dataset):
         The source of each sample, or of all: an index into ``source_names``.
     class_codes : array of int of shape (n,), optional
         The known class of each sample: an index into ``class_names``.
+    weights : array of shape (n,), optional
+        For how many samples each stands; by default for itself.
     default_n_nodes : int, optional
         Number of nodes if the caller has no wish; by default the number of threads.
     """
@@ -35,6 +38,7 @@ class InMemory(Dataset):
     Xt: Any
     source_codes: NDArray[np.intp] | int = 0
     class_codes: NDArray[np.intp] | None = None
+    weights: NDArray[np.float64] | None = None
     default_n_nodes: int | None = None
 
     @property
@@ -46,7 +50,7 @@ class InMemory(Dataset):
         """Return the samples as nodes; see :meth:`Dataset.nodes`."""
         n_nodes = n_nodes or self.default_n_nodes or available_threads()
         keeps = self.keeps_rows(r)
-        nodes = partition(self.Xt, self.source_codes, n_nodes, self.dtype, self.class_codes)
+        nodes = partition(self.Xt, self.source_codes, n_nodes, self.dtype, self.class_codes, self.weights)
         return [replace(node, keeps_rows=keeps) for node in nodes]
 
 
@@ -55,6 +59,7 @@ def in_memory(
     source_names: NDArray[Any] | None = None,
     source_codes: NDArray[np.intp] | int = 0,
     feature_names: Any = None,
+    sample_weight: ArrayLike | None = None,
 ) -> InMemory:
     """Return arrays as a dataset.
 
@@ -68,6 +73,8 @@ def in_memory(
         The source of each sample, or of all: an index into ``source_names``.
     feature_names : array of str of shape (m,), optional
         Names of the features.
+    sample_weight : array-like of shape (n,), optional
+        For how many samples each stands; by default for itself.
     """
     return InMemory(
         shape=Xt.shape,
@@ -76,4 +83,5 @@ def in_memory(
         feature_names=feature_names,
         Xt=canonical(Xt) if sparse.issparse(Xt) else Xt,
         source_codes=source_codes,
+        weights=check_weights(sample_weight, Xt.shape[0]),
     )

@@ -19,6 +19,7 @@ from dbmd.data.collection import (
 )
 from dbmd.data.columns import select_frame_columns
 from dbmd.data.options import ColumnOptions
+from dbmd.data.weights import ALL_ZERO
 from dbmd.dataset._base import Dataset
 from dbmd.errors import DataError
 from dbmd.model.node import Node
@@ -129,18 +130,29 @@ def open_collection(
     if kinds is None:
         if options.label is not None or options.columns is not None or options.drop:
             raise DataError("Arrays have no names: label, columns and drop are for files and frames.")
-        placement = cluster.distribute(data, array_to_node, n_nodes=n_nodes, sources=options.source)
+        arrays = {"sources": options.source, "weights": options.sample_weight}
+        placement = cluster.distribute(data, array_to_node, n_nodes=n_nodes, **arrays)
     else:
         if not isinstance(options.source, str | None):
             raise DataError("The source of a DataFrame is the name of one of its columns.")
+        if not isinstance(options.sample_weight, str | None):
+            raise DataError("The weights of the samples of a DataFrame are named by one of its columns.")
         features, names = select_frame_columns(kinds, options, "The DataFrame")
-        to_node = partial(table_to_node, columns=features, source=options.source, label=options.label)
+        to_node = partial(
+            table_to_node,
+            columns=features,
+            source=options.source,
+            label=options.label,
+            sample_weight=options.sample_weight,
+        )
         placement = cluster.distribute(data, to_node, n_nodes=n_nodes, names=names)
     try:
         if not placement.n_nodes:
             raise DataError("The data have no rows: they have no partitions.")
         with placement.engine() as engine:
             found = engine.ask(scan_partition)
+        if options.sample_weight is not None and any(found.rows.values()) and not found.weight:
+            raise DataError(ALL_ZERO)
         has_sources, has_classes = options.source is not None, options.label is not None
         layout = CollectionLayout.of(found, has_sources=has_sources, has_classes=has_classes, dtype=dtype)
     except BaseException:
@@ -156,6 +168,7 @@ def open_collection(
             "paths": [shown(path) for path in ([paths] if isinstance(paths, str | Path) else paths)],
             "source": options.source if isinstance(options.source, str) else None,
             "label": options.label,
+            **({"sample_weight": options.sample_weight} if isinstance(options.sample_weight, str) else {}),
             "encode": {},
             "fingerprint": f"{found.fingerprint:016x}",
         },

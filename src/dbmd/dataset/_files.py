@@ -21,6 +21,7 @@ from dbmd.data.recipe import Recipe, Selection
 from dbmd.data.scan import Scan, ScanNode, Unscanned, scan
 from dbmd.data.split_files import row_ranges, split_files
 from dbmd.data.stream import Shard, ignore
+from dbmd.data.weights import ALL_ZERO
 from dbmd.dataset._arrays import InMemory
 from dbmd.dataset._base import Dataset
 from dbmd.engines.local import Engine, available_threads
@@ -108,6 +109,8 @@ def open_files(
     n, where = sum(found.rows.values()), str(readers[0].location)
     if not n:
         raise DataError(f"{where}: has no rows." if len(readers) == 1 else "The files have no rows.")
+    if options.sample_weight is not None and not found.weight:
+        raise DataError(f"{where}: column {options.sample_weight!r}: {ALL_ZERO}")
     recipe = make_recipe(selection, found, categories, where)
     shape = n, len(recipe.feature_names)
     stored = storage_type(types, found, dtype, encodes=bool(recipe.categories))
@@ -122,6 +125,7 @@ def open_files(
             "paths": [shown(path) for path in paths],
             "source": options.source,
             "label": options.label,
+            **({} if options.sample_weight is None else {"sample_weight": options.sample_weight}),
             "encode": {name: values.tolist() for name, values in recipe.categories.items()},
             **hints,
             "fingerprint": f"{found.fingerprint:016x}",
@@ -162,7 +166,13 @@ def _loaded(files: FileDataset, stored: np.dtype[Any]) -> InMemory:
     """Return the same data in memory."""
     nodes = files.nodes(None, 0)
     is_sparse = files.readers[0].sparse  # as all of them
-    loader = ArrayLoader(files.shape, stored, is_sparse=is_sparse, has_classes=files.class_names is not None)
+    loader = ArrayLoader(
+        files.shape,
+        stored,
+        is_sparse=is_sparse,
+        has_classes=files.class_names is not None,
+        has_weights=files.recipe.selection.sample_weight is not None,
+    )
     with Engine(nodes) as engine:
         engine.ask(loader.load)
     return InMemory(
@@ -170,5 +180,6 @@ def _loaded(files: FileDataset, stored: np.dtype[Any]) -> InMemory:
         Xt=loader.samples(),
         source_codes=loader.source_codes if files.n_sources > 1 else 0,
         class_codes=loader.class_codes,
+        weights=loader.weights,
         default_n_nodes=max(len(nodes), available_threads()),
     )

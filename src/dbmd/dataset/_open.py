@@ -47,6 +47,7 @@ def open_data(
     delimiter: str | None = None,
     engine: str = "local",
     n_nodes: int | None = None,
+    sample_weight: Any = None,
 ) -> Dataset:
     """Open data of any size to fit: ``DBMD(10).fit(open_data("cells.parquet", source="batch"))``.
 
@@ -89,6 +90,9 @@ def open_data(
         The engine that will fit files. The workers of a cluster read them, and must find them under the same paths.
     n_nodes : int, optional
         Number of partitions of a collection of Spark or Dask; by default as it is.
+    sample_weight : str, optional
+        The column with the weight of each sample, a number >= 0: for how many samples it stands. Never a feature. For
+        arrays of Dask, the weights themselves, as for ``source``.
 
     Returns
     -------
@@ -100,7 +104,7 @@ def open_data(
     encode = [encode] if isinstance(encode, str) else encode
     hints = {"header": header, "delimiter": delimiter}
     categories = encode if isinstance(encode, Mapping) else {}
-    options = ColumnOptions(source, label, columns, drop, tuple(encode), keep)
+    options = ColumnOptions(source, label, columns, drop, tuple(encode), keep, sample_weight)
     paths = f"a collection of {framework_of(data)}" if framework_of(data) else data
     with ExitStack() as on_failure:
         session = None
@@ -111,6 +115,8 @@ def open_data(
         framework = framework_of(data)
         opened: Dataset
         if framework is None:
+            if not isinstance(sample_weight, str | None):
+                raise DataError("The weights of samples in files are named by a column: sample_weight='...'.")
             listed = [data] if isinstance(data, str | Path) else list(data)
             opened = open_files(listed, options, categories, dtype, memory, on_rows, hints, engine, session)
         elif encode or keep or header is not None or delimiter is not None:

@@ -25,7 +25,13 @@ def columns_of(data: Any) -> dict[str, str] | None:
 
 
 def to_nodes(
-    data: Any, to_node: Callable[..., Node], *, n_nodes: int | None, names: Sequence[str] = (), sources: Any = None
+    data: Any,
+    to_node: Callable[..., Node],
+    *,
+    n_nodes: int | None,
+    names: Sequence[str] = (),
+    sources: Any = None,
+    weights: Any = None,
 ) -> list[Any]:
     """Return a collection of Dask as delayed nodes; see :meth:`dbmd.protocols.Cluster.distribute`.
 
@@ -34,22 +40,27 @@ def to_nodes(
     data : dask.array, dask.dataframe, or list of delayed arrays
         The samples.
     to_node : callable
-        ``to_node(block, index, sources)``, or of a frame ``to_node(pyarrow.Table, index)``, returns a node.
+        ``to_node(block, index, sources, weights)``, or of a frame ``to_node(pyarrow.Table, index)``, returns a node.
     n_nodes : int, optional
         Number of nodes; by default one for each chunk, partition or array.
     names : sequence of str
         The columns of a DataFrame that are needed.
     sources : array-like or dask.array of shape (n,), or list of delayed arrays, optional
         The source of each sample, if data are arrays.
+    weights : array-like or dask.array of shape (n,), or list of delayed arrays, optional
+        The weight of each sample, if data are arrays.
     """
     if isinstance(data, list | tuple):
-        sources = [None] * len(data) if sources is None else list(sources)
-        if len(sources) != len(data):
-            raise DataError(
-                f"There must be an array of sources for each of the {len(data)} blocks. Got {len(sources)}."
-            )
+        given = []
+        for what, each in (("sources", sources), ("weights", weights)):
+            each = [None] * len(data) if each is None else list(each)
+            if len(each) != len(data):
+                raise DataError(
+                    f"There must be an array of {what} for each of the {len(data)} blocks. Got {len(each)}."
+                )
+            given.append(each)
         make = dask.delayed(to_node, pure=False)
-        return [make(block, i, sources[i]) for i, block in enumerate(data)]
+        return [make(block, i, *own) for i, (block, *own) in enumerate(zip(data, *given, strict=True))]
     if names:
         frame = _with_text_names(data)[list(names)]
         frame = frame if n_nodes is None else frame.repartition(npartitions=n_nodes)
@@ -59,17 +70,21 @@ def to_nodes(
     if n_nodes is not None:
         data = data.rechunk({0: -(-data.shape[0] // n_nodes)})
     blocks = data.to_delayed().ravel().tolist()
-    if sources is None:
-        return to_nodes(blocks, to_node, n_nodes=None)
-    sources = sources if isinstance(sources, da.Array) else da.from_array(np.asarray(sources))
-    if sources.ndim == 1 and np.isnan([*sources.shape, data.shape[0]]).any():
+    sources, weights = _by_chunk(sources, data, "source"), _by_chunk(weights, data, "weight")
+    return to_nodes(blocks, to_node, n_nodes=None, sources=sources, weights=weights)
+
+
+def _by_chunk(values: Any, data: Any, what: str) -> list[Any] | None:
+    """Return the delayed pieces of an array of shape (n,), one for each chunk of rows of an array of shape (n, m)."""
+    if values is None:
+        return None
+    values = values if isinstance(values, da.Array) else da.from_array(np.asarray(values))
+    if values.ndim == 1 and np.isnan([*values.shape, data.shape[0]]).any():
         # Lengths are not known yet: match chunk by chunk. Each chunk is checked when it is computed.
-        return to_nodes(blocks, to_node, n_nodes=None, sources=sources.to_delayed().ravel().tolist())
-    if sources.ndim != 1 or sources.shape[0] != data.shape[0]:
-        raise DataError(f"There must be a source for each of the {data.shape[0]} samples. Got shape {sources.shape}.")
-    return to_nodes(
-        blocks, to_node, n_nodes=None, sources=sources.rechunk((data.chunks[0],)).to_delayed().ravel().tolist()
-    )
+        return list(values.to_delayed().ravel().tolist())
+    if values.ndim != 1 or values.shape[0] != data.shape[0]:
+        raise DataError(f"There must be a {what} for each of the {data.shape[0]} samples. Got shape {values.shape}.")
+    return list(values.rechunk((data.chunks[0],)).to_delayed().ravel().tolist())
 
 
 def map_rows(function: Callable[..., Any], data: Any, source: Any, names: Sequence[str], width: int) -> Any:

@@ -92,10 +92,17 @@ class Engine(Remote):
 
 
 def distribute(
-    data: Any, to_node: Callable[..., Node], *, n_nodes: int | None, names: Sequence[str] = (), sources: Any = None
+    data: Any,
+    to_node: Callable[..., Node],
+    *,
+    n_nodes: int | None,
+    names: Sequence[str] = (),
+    sources: Any = None,
+    weights: Any = None,
 ) -> Placement:
     """Make a node of each chunk or partition of a collection, on the worker that computes it; see :func:`.to_nodes`."""
-    return Placement.from_delayed(to_nodes(data, to_node, n_nodes=n_nodes, names=names, sources=sources))
+    nodes = to_nodes(data, to_node, n_nodes=n_nodes, names=names, sources=sources, weights=weights)
+    return Placement.from_delayed(nodes)
 
 
 class Gone(Exception):

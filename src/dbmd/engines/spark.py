@@ -100,6 +100,7 @@ def distribute(
     n_nodes: int | None,
     names: Sequence[str] = (),
     sources: None = None,
+    weights: None = None,
 ) -> Placement:
     """Make a node of each partition of a DataFrame, on the executor that has it; see :class:`dbmd.protocols.Cluster`.
 
@@ -113,8 +114,8 @@ def distribute(
         Number of nodes; by default one for each partition.
     names : sequence of str
         The columns that are needed.
-    sources : None
-        A DataFrame has the sources in a column.
+    sources, weights : None
+        A DataFrame has the sources and the weights in columns.
     """
     # With other names: mapInArrow does not accept every name of a column.
     columns = [for_arrow(frame, name).alias(f"c{i}") for i, name in enumerate(names)]

@@ -62,12 +62,18 @@ class Draw:
 
 
 def draw_uniform(node: Node, *, seed: int, take: int) -> tuple[Node, Draw]:
-    """Node: draw samples with equal probabilities."""
+    """Node: draw samples with equal probabilities, or in proportion to their weights."""
     block = node.samples
     drawn = Draw.nothing(block.shape[1], take)
     for chunk in block.chunks():
-        drawn = drawn.among(chunk.Xt, exponentials(seed, block.first_row + chunk.numbers))
+        keys = exponentials(seed, block.first_row + chunk.numbers)
+        drawn = drawn.among(chunk.Xt, keys if chunk.weights is None else keys_by_weight(keys, chunk.weights))
     return node, drawn
+
+
+def keys_by_weight(exponential: Float, weights: Float) -> Float:
+    """Return the keys of samples for :class:`Draw`, shape (n,): infinite for a weight of zero, which is not drawn."""
+    return np.divide(exponential, weights, out=np.full(len(exponential), np.inf), where=weights > 0.0)
 
 
 @dataclass(frozen=True)
@@ -115,23 +121,26 @@ class Moments:
 
     Attributes
     ----------
-    n : int
-        Number of samples.
+    n : int or float
+        Number of samples; where they are weighted, the sum of the weights.
     total : array of shape (m,)
-        Their sum.
+        Their sum, each times its weight.
     squares : float
-        Sum of ||x||^2.
+        Sum of ||x||^2, each times its weight.
     stored : int
         Number of entries that are stored for them; zeros of sparse samples are not.
     largest : float
         The largest absolute value.
+    rows : int
+        Number of samples whose weight is not zero.
     """
 
-    n: int
+    n: float
     total: Float
     squares: float
     stored: int
     largest: float
+    rows: int
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(
@@ -140,6 +149,7 @@ class Moments:
             self.squares + other.squares,
             self.stored + other.stored,
             max(self.largest, other.largest),
+            self.rows + other.rows,
         )
 
     def mean_square(self, about: Float) -> float:
@@ -152,12 +162,23 @@ def moments(node: Node) -> tuple[Node, PerSource[Moments]]:
     """Node: send the moments of each source."""
     found: PerSource[Moments] = PerSource()
     for chunk in node.samples.chunks():
-        values = chunk.Xt.data if sparse.issparse(chunk.Xt) else chunk.Xt
+        Xt, weights = chunk.Xt, chunk.weights
+        if weights is not None and not weights.all():  # a sample without weight is as if it were not there
+            Xt, weights = Xt[weights > 0.0], weights[weights > 0.0]
+        rows = Xt.shape[0]
+        if not rows:
+            continue
+        values = Xt.data if sparse.issparse(Xt) else Xt
         largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
         with np.errstate(over="ignore", under="ignore"):  # the largest value shows it
-            total = np.asarray(chunk.Xt.sum(axis=0, dtype=np.float64)).ravel()
-            squares = float(squared_norms(chunk.Xt).sum(dtype=np.float64))
-        found += PerSource({chunk.source_code: Moments(chunk.Xt.shape[0], total, squares, int(values.size), largest)})
+            if weights is None:
+                n: float = rows
+                total = np.asarray(Xt.sum(axis=0, dtype=np.float64)).ravel()
+                squares = float(squared_norms(Xt).sum(dtype=np.float64))
+            else:
+                n, total = float(weights.sum()), np.asarray(weights @ Xt, np.float64)
+                squares = float(weights @ squared_norms(Xt))
+        found += PerSource({chunk.source_code: Moments(n, total, squares, int(values.size), largest, rows)})
     return node, found
 
 
@@ -182,7 +203,8 @@ class Chances:
 
     So the few samples far out, which decide where a simplex ends, are drawn too, and no sample stands for more than
     twice as many as in a uniform draw (Bachem, Lucic and Krause 2018, lightweight coresets). Distances are relative to
-    the mean of the source: the same fraction of each source is drawn, whatever its noise.
+    the mean of the source: the same fraction of each source is drawn, whatever its noise. Where samples have weights,
+    the probability is in proportion to them.
 
     Attributes
     ----------
@@ -192,42 +214,52 @@ class Chances:
         Of all samples.
     mean_squares : dict of int to float
         For each source the mean squared distance from there.
+    mean_weight : float
+        Mean weight of the samples.
     """
 
     fraction: float
     mean: Float
     mean_squares: dict[int, float]
+    mean_weight: float = 1.0
 
     @classmethod
     def of(cls, known: PerSource[Moments], fraction: float) -> Chances:
         """Return the probabilities for data with given moments."""
-        mean = np.sum([each.total for each in known.values()], axis=0) / sum(each.n for each in known.values())
+        n = sum(each.n for each in known.values())
+        mean = np.sum([each.total for each in known.values()], axis=0) / n
         # The last digits of a sum over nodes depend on their number; which samples are drawn must not.
         mean = _to_four_digits(mean)
-        return cls(fraction, mean, {c: float(_to_four_digits(each.mean_square(mean))) for c, each in known.items()})
+        mean_squares = {c: float(_to_four_digits(each.mean_square(mean))) for c, each in known.items()}
+        rows = sum(each.rows for each in known.values())
+        return cls(fraction, mean, mean_squares, 1.0 if n == rows else float(_to_four_digits(n / rows)))
 
-    def at(self, Xt: Any, source_code: int) -> Float:
-        """Return the probabilities of samples of one source, shape (n,)."""
+    def at(self, Xt: Any, source_code: int, weights: Float | None = None) -> Float:
+        """Return the probabilities of samples of one source, with weights of shape (n,) or none; shape (n,)."""
         if self.fraction >= 1.0:
-            return np.ones(Xt.shape[0])
+            return np.ones(Xt.shape[0]) if weights is None else np.sign(weights)
         if sparse.issparse(Xt):
             d2 = squared_norms(Xt) - 2.0 * (Xt @ self.mean) + self.mean @ self.mean
         else:
             d2 = squared_norms(Xt - self.mean.astype(Xt.dtype))
-        mean_square = self.mean_squares[source_code]
+        mean_square = self.mean_squares.get(source_code, 0.0)  # a source without weight has none
         far = d2 / mean_square if mean_square > 0.0 else np.ones(len(d2))
-        return np.asarray(np.minimum(1.0, 0.5 * self.fraction * (1.0 + np.maximum(far, 0.0))), np.float64)
+        chance = 0.5 * self.fraction * (1.0 + np.maximum(far, 0.0))
+        if weights is not None:
+            chance = chance * weights / self.mean_weight
+        return np.asarray(np.minimum(1.0, chance), np.float64)
 
 
 def draw_fraction(node: Node, *, seed: int, chances: Chances) -> tuple[Node, DrawnSamples]:
-    """Node: draw each sample with its probability, independently of all others."""
+    """Node: draw each sample with its probability, independently of all others; it stands for weight / probability."""
     drawn = DrawnSamples()
     for chunk in node.samples.chunks():
         numbers = node.samples.first_row + chunk.numbers
-        p = chances.at(chunk.Xt, chunk.source_code)
+        p = chances.at(chunk.Xt, chunk.source_code, chunk.weights)
         own = np.flatnonzero(-np.expm1(-exponentials(seed, numbers)) < p)
         if len(own):
-            drawn += DrawnSamples(((numbers[own], chunk.source_code, chunk.Xt[own], 1.0 / p[own]),))
+            weights = (1.0 if chunk.weights is None else chunk.weights[own]) / p[own]
+            drawn += DrawnSamples(((numbers[own], chunk.source_code, chunk.Xt[own], weights),))
     return node, drawn
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dbmd.model.draw import Draw, exponentials
+from dbmd.model.draw import Draw, exponentials, keys_by_weight
 from dbmd.model.node import Node
 from dbmd.model.statistics import Float, PerSource, Summary, squared_norms
 
@@ -59,8 +59,12 @@ def measure(node: Node, candidates: Float) -> tuple[Node, PerSource[Summary]]:
             near = np.where(closer, near + known.n_candidates, known.near[chunk.rows])
             d2 = np.where(closer, d2, known.d2[chunk.rows])
             known.d2[chunk.rows], known.near[chunk.rows] = d2, near
-        total = Summary(float(d2.sum(dtype=np.float64)), len(d2), 0.0, np.zeros((0, 0)))
-        found += PerSource({chunk.source_code: total})
+        squares = float(d2.sum(dtype=np.float64))
+        weight = float(len(d2))
+        if chunk.weights is not None:
+            squares, weight = float(chunk.weights @ d2), float(chunk.weights.sum())
+        if weight > 0.0:
+            found += PerSource({chunk.source_code: Summary(float(squares), weight, 0.0, np.zeros((0, 0)))})
     if node.keeps_rows:
         node = replace(node, scratch=replace(known, n_candidates=len(candidates)))
     return node, found
@@ -80,16 +84,15 @@ def draw_by_distance(
     seed, take : int
         Seed of the draws, number of samples to draw.
     precision : dict of int to float
-        Relative precision of each source: distances are in units of its noise.
+        Relative precision of each source that has samples with a weight: distances are in units of its noise.
     """
     block = node.samples
     drawn = Draw.nothing(block.shape[1], take)
     for chunk, d2, _ in _measured(node, candidates):
         # A noisy sample is a poor representative of its cluster: precision counts twice.
-        weights = d2.astype(np.float64) * precision[chunk.source_code] ** 2
-        with np.errstate(divide="ignore"):
-            keys = exponentials(seed, block.first_row + chunk.numbers) / weights
-        drawn = drawn.among(chunk.Xt, keys)
+        weights = d2.astype(np.float64) * precision.get(chunk.source_code, 0.0) ** 2
+        weights = weights if chunk.weights is None else weights * chunk.weights
+        drawn = drawn.among(chunk.Xt, keys_by_weight(exponentials(seed, block.first_row + chunk.numbers), weights))
     return node, drawn
 
 
@@ -97,7 +100,8 @@ def tally(node: Node, candidates: Float, *, precision: dict[int, float]) -> tupl
     """Node: send for each candidate the summed precision of the samples nearest to it, shape (n_candidates,)."""
     weights = np.zeros(len(candidates))
     for chunk, _, near in _measured(node, candidates):
-        weights += precision[chunk.source_code] * np.bincount(near, minlength=len(candidates))
+        counts = np.bincount(near, chunk.weights, minlength=len(candidates))
+        weights += precision.get(chunk.source_code, 0.0) * counts
     return replace(node, scratch=None), weights
 
 

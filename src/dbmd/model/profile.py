@@ -15,6 +15,8 @@ BINS = 50  # of the histograms, equal on [0, 1]
 class Profile:
     """Counts and histograms of memberships. Adding those of two sets of samples gives those of both.
 
+    Samples whose weight is zero are not counted. Other weights count in the sums of memberships only.
+
     Attributes
     ----------
     n : array of int of shape (n_sources,)
@@ -22,7 +24,7 @@ class Profile:
     counts : array of int of shape (n_sources, r)
         Samples by their cluster, the largest membership.
     sizes : array of shape (n_sources, r)
-        Sums of memberships.
+        Sums of memberships, each times the weight of its sample.
     largest : array of int of shape (n_sources, BINS)
         Histogram of the largest membership of a sample.
     memberships : array of int of shape (r, BINS)
@@ -73,7 +75,13 @@ class Profile:
 
         return replace(self, **{name: placed(getattr(self, name)) for name in ("n", "counts", "sizes", "largest")})
 
-    def count(self, Ht: NDArray[np.floating], source_code: int, class_codes: NDArray[np.intp] | None = None) -> None:
+    def count(
+        self,
+        Ht: NDArray[np.floating],
+        source_code: int,
+        class_codes: NDArray[np.intp] | None = None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> None:
         """Add samples of one source, in place.
 
         Parameters
@@ -84,13 +92,19 @@ class Profile:
             Their source.
         class_codes : array of int of shape (n,), optional
             Their known classes.
+        weights : array of shape (n,), optional
+            For how many samples each stands; by default for itself.
         """
+        if weights is not None and not weights.all():
+            counted = weights > 0.0
+            class_codes = None if class_codes is None else class_codes[counted]
+            Ht, weights = Ht[counted], weights[counted]
         n, r = Ht.shape
         cluster = Ht.argmax(axis=1)
         bins = np.minimum((Ht * BINS).astype(np.intp), BINS - 1)
         self.n[source_code] += n
         self.counts[source_code] += np.bincount(cluster, minlength=r)
-        self.sizes[source_code] += Ht.sum(axis=0, dtype=np.float64)
+        self.sizes[source_code] += Ht.sum(axis=0, dtype=np.float64) if weights is None else weights @ Ht
         self.largest[source_code] += np.bincount(bins[np.arange(n), cluster], minlength=BINS)
         self.memberships[:] += np.bincount((bins + BINS * np.arange(r)).ravel(), minlength=r * BINS).reshape(r, BINS)
         if class_codes is not None:

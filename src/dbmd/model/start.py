@@ -106,9 +106,7 @@ def draw_sample(ask: Ask, known: PerSource[Moments], r: int, seed: int, *, is_de
     is_dense : bool
         Whether sparse samples are needed as dense ones: then their zeros count as entries.
     """
-    n, stored = sum(each.n for each in known.values()), sum(each.stored for each in known.values())
-    if is_dense:
-        stored = n * len(next(iter(known.values())).total)
+    n, stored = sum(each.rows for each in known.values()), sum(each.stored for each in known.values())
     most = SAMPLE_NUMBERS * n / max(stored, 1)
     fraction = max(min(max(SAMPLE, SAMPLE_FRACTION * n), most), SAMPLE_EACH * r) / n
     if fraction > 0.5:  # then all samples cost at most twice as much
@@ -251,8 +249,9 @@ def nearest(
     centres = (parts.W(V).T - shift).astype(block.dtype)
     stats: PerSource[Statistics] = PerSource()
     for chunk in block.chunks(shift):
-        offset = parts.offset(V, chunk.source_code)
-        _, near = distances(chunk.Xt, centres if offset is None else centres + offset.astype(block.dtype))
+        if chunk.weights is not None and not chunk.weights.any():
+            continue
+        _, near = distances(chunk.Xt, centres)
         Ht = np.zeros((len(near), len(centres)), block.dtype)
         Ht[np.arange(len(near)), near] = 1
         stats += PerSource({chunk.source_code: statistics(chunk.Xt, Ht, origin - shift, weights=chunk.weights)})

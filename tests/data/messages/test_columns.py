@@ -110,7 +110,7 @@ def a_label_that_is_a_feature_elsewhere():
 
 
 TWO_THINGS = (
-    "a.csv: column 'y' is asked for as a feature, and also as source, label, or to be encoded or left out. "
+    "a.csv: column 'y' is asked for as a feature, and also as source, label, weight, or to be encoded or left out. "
     "It can be only one of them."
 )
 
