@@ -150,7 +150,8 @@ def fit(
     if offset_prior is not None:
         offset_prior, summaries, offset_cost = offset_prior.update(parts.offsets(V), summaries, sigma2)
     if not best.history:  # all components are known, and no iteration was asked for: this pass gives the noise levels
-        sigma2 = Noise(config.noise, n_sources, best.floor, float(np.finfo(dtype).eps)).levels(summaries, parts.W(V))
+        noise = Noise(config.noise, n_sources, best.floor, float(np.finfo(dtype).eps))
+        sigma2 = noise.levels_from_peaks(sigma2, summaries, parts.W(V))
     value = objective(summaries, parts.components(V), sigma2, config.lam, offset_cost).value
     return Result(
         parts.components(V),
