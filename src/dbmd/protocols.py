@@ -29,6 +29,7 @@ __all__ = [
     "Engine",
     "FaceCovariance",
     "Format",
+    "GapCovariance",
     "Kernel",
     "NodeFunction",
     "Placement",
@@ -184,6 +185,37 @@ class FaceCovariance(Protocol):
         """
 
 
+class GapCovariance(Protocol):
+    """The sum of the covariances of memberships, over samples with gaps of the same noise level."""
+
+    def add(self, Ht: NDArray[Any], gaps: NDArray[np.bool_], weights: Float | None = None) -> None:
+        """Add samples.
+
+        Parameters
+        ----------
+        Ht : array of shape (n, r), float32 or float64
+            Their memberships. A membership above 1e-6 is on the face.
+        gaps : array of bool of shape (n, m)
+            Which of their entries are missing.
+        weights : array of shape (n,), optional
+            How often each sample counts; by default once.
+        """
+
+    def total(self) -> tuple[Float, float, Float]:
+        """Return the sums over the samples so far.
+
+        Returns
+        -------
+        S : array of shape (r, r)
+            Sum of the covariances S_i: as in :class:`FaceCovariance`, with the Gram matrix of W over the observed
+            features of each sample.
+        log_det : float
+            Sum of ln det(precision of the posterior) - ln det(precision of the prior), both on the face.
+        WS : array of shape (m, r)
+            Row j is the sum of w_j'S_i over the samples i whose feature j is missing, in the unit of the data.
+        """
+
+
 class Kernel(Protocol):
     """The H-step for many samples on plain arrays: a module of :mod:`dbmd.kernels`.
 
@@ -220,6 +252,44 @@ class Kernel(Protocol):
             Memberships: all positive, rows sum to one.
         """
 
+    def solve_h_with_gaps(
+        self,
+        Q: NDArray[Any],
+        W: Float,
+        gaps: NDArray[np.bool_],
+        Bt: NDArray[Any],
+        a: NDArray[Any],
+        Ht0: NDArray[Any] | None = None,
+        out: NDArray[Any] | None = None,
+    ) -> NDArray[Any]:
+        """Return for each row b of Bt the minimiser of 1/2 h'Q_i h - b'h - sum_k a_k ln h_k on the simplex.
+
+        Q_i is the Gram matrix of W over the observed features of sample i: Q less w_j w_j' for each gap j. Where it
+        leaves the memberships open, any minimiser is right that does not depend on Ht0.
+
+        Parameters
+        ----------
+        Q : array of shape (r, r), float64
+            W'W, in squared units of the data.
+        W : array of shape (m, r), float64
+            The basis, about the point that Bt is taken about, in units of the data.
+        gaps : array of bool of shape (n, m)
+            Which entries are missing.
+        Bt : array of shape (n, r), float32 or float64
+            Rows x'W over the observed features, in squared units of the data.
+        a : array of shape (r,), float64
+            Weights >= 0 of the logarithms, sigma^2 (alpha0 - 1), in squared units of the data.
+        Ht0 : array of shape (n, r), optional
+            Where to start, rows on the simplex. By default the centre of the simplex.
+        out : array of shape (n, r), optional
+            Where to write the result. May be ``Ht0`` itself.
+
+        Returns
+        -------
+        array of shape (n, r), of the type of Bt
+            Memberships: all positive, rows sum to one.
+        """
+
     def sum_log(self, Ht: NDArray[Any]) -> NDArray[np.float64]:
         """Return the sums over the samples of ln Ht, shape (r,), float64; Ht is of shape (n, r) and positive."""
 
@@ -230,6 +300,19 @@ class Kernel(Protocol):
         ----------
         Q : array of shape (r, r)
             W'W, where W is taken about any origin, in squared units of the data.
+        noise : float
+            Variance of the noise in the plane of the components, in squared units of the data.
+        """
+
+    def GapCovariance(self, Q: Float, W: Float, noise: float) -> GapCovariance:
+        """Return an accumulator without samples, for samples with gaps.
+
+        Parameters
+        ----------
+        Q : array of shape (r, r)
+            W'W, in squared units of the data.
+        W : array of shape (m, r)
+            The basis, about any origin, in units of the data.
         noise : float
             Variance of the noise in the plane of the components, in squared units of the data.
         """

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from dbmd.kernels._faces import MAX_RANK, POSITIVE
 from dbmd.kernels._rows import LANES, add_multiple, jit, padded
 
-__all__ = ["FaceCovariance"]
+__all__ = ["FaceCovariance", "add_face", "workspace"]
 
 
 class FaceCovariance:
@@ -102,7 +102,7 @@ def _add_faces(counts: Any, Q: Any, S: Any) -> Any:
     """
     r = Q.shape[0]
     members = np.empty(r, np.int64)
-    room = _room(r)
+    room = workspace(r)
     total = 0.0
     for face in range(1, len(counts)):
         if counts[face] > 0.0:
@@ -110,7 +110,7 @@ def _add_faces(counts: Any, Q: Any, S: Any) -> Any:
             for k in range(r):
                 members[f] = k
                 f += face >> k & 1
-            total += _add_face(Q, members, f, counts[face], room, S)
+            total += add_face(Q, members, f, counts[face], room, S)
     return total
 
 
@@ -132,25 +132,25 @@ def _add_samples(Ht: Any, weights: Any, Q: Any, S: Any) -> Any:
     n, r = Ht.shape
     each = len(weights) > 1
     members = np.empty(r + 1, np.int64)
-    room = _room(r)
+    room = workspace(r)
     total = 0.0
     for i in range(n):
         f = 0
         for k in range(r):
             members[f] = k
             f += Ht[i, k] > POSITIVE
-        total += _add_face(Q, members, f, weights[i] if each else weights[0], room, S)
+        total += add_face(Q, members, f, weights[i] if each else weights[0], room, S)
     return total
 
 
 @jit
-def _room(r: Any) -> Any:
-    """Return the workspace of :func:`_add_face`, shape (3, r * padded(r))."""
+def workspace(r: Any) -> Any:
+    """Return the workspace of :func:`add_face`, shape (3, r * padded(r))."""
     return np.zeros((3, r * padded(r)))
 
 
 @jit
-def _add_face(Q: Any, members: Any, f: Any, weight: Any, room: Any, S: Any) -> Any:
+def add_face(Q: Any, members: Any, f: Any, weight: Any, room: Any, S: Any) -> Any:
     """Add weight * S_F to S; return weight * the gain in log-determinant.
 
     Parameters

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dbmd.kernels._faces import LEAST, POSITIVE, REGULAR, SLACK
 from dbmd.kernels._rows import LANES, add_multiple, add_two_multiples, below, jit, padded
 
-__all__ = ["solve_by_pivoting"]
+__all__ = ["pivot", "solve_by_pivoting"]
 
 TRIES = 50  # faces for one sample; one to five are usual
 PATIENCE = 3  # tries without progress before components change sides one at a time
@@ -65,12 +65,12 @@ def solve_by_pivoting(
     padded_M, padded_N = np.pad(M, edge).ravel(), np.pad(N, edge).ravel()
     left = np.empty(len(Bt), np.intp)
     start = out if Ht0 is None else Ht0
-    count = _pivot(padded_M, padded_N, has_inverse, Bt, start, Ht0 is not None, out, unit, left)
+    count = pivot(padded_M, padded_N, has_inverse, Bt, start, Ht0 is not None, out, unit, left)
     return left[:count]
 
 
 @jit
-def _pivot(M: Any, N: Any, has_inverse: Any, Bt: Any, Ht0: Any, warm: Any, out: Any, unit: Any, left: Any) -> Any:
+def pivot(M: Any, N: Any, has_inverse: Any, Bt: Any, Ht0: Any, warm: Any, out: Any, unit: Any, left: Any) -> Any:
     """Try faces for each row; return the number of rows that are left.
 
     Parameters

@@ -2,7 +2,8 @@
 
 With a prior, an interior-point method solves for many samples at a time (:mod:`dbmd.kernels._interior_point`). Without
 one, most samples are solved exactly on a face of the simplex (:mod:`dbmd.kernels._faces`, and for many components
-:mod:`dbmd.kernels._pivoting`), and the interior-point method takes the rest.
+:mod:`dbmd.kernels._pivoting`), and the interior-point method takes the rest. Samples with gaps are solved one by one
+(:mod:`dbmd.kernels._gaps`).
 
 The functions release the GIL and start no threads: they may be called from several Python threads, and in forked
 workers.
@@ -17,12 +18,13 @@ from numpy.typing import NDArray
 
 from dbmd.kernels._covariance import FaceCovariance
 from dbmd.kernels._faces import MAX_RANK, solve_on_faces
+from dbmd.kernels._gaps import GapCovariance, solve_h_with_gaps
 from dbmd.kernels._interior_point import solve_interior
 from dbmd.kernels._pivoting import solve_by_pivoting
 from dbmd.kernels._rows import jit
 from dbmd.kernels._tolerance import tolerances
 
-__all__ = ["FaceCovariance", "solve_h", "sum_log"]
+__all__ = ["FaceCovariance", "GapCovariance", "solve_h", "solve_h_with_gaps", "sum_log"]
 
 
 def solve_h(

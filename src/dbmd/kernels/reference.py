@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, tolerances
 
-__all__ = ["FaceCovariance", "solve_h", "sum_log"]
+__all__ = ["FaceCovariance", "GapCovariance", "solve_h", "solve_h_with_gaps", "sum_log"]
 
 POSITIVE = 1e-6  # a membership this small counts as zero
 
@@ -83,6 +83,48 @@ def solve_h(
     if out is None:
         return H.astype(dtype)
     out[...] = H
+    return out
+
+
+def solve_h_with_gaps(
+    Q: NDArray[Any],
+    W: NDArray[np.float64],
+    gaps: NDArray[np.bool_],
+    Bt: NDArray[Any],
+    a: NDArray[Any],
+    Ht0: NDArray[Any] | None = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Return for every row b of Bt the minimiser of 1/2 h'Q_i h - b'h - sum_k a_k ln h_k on the simplex.
+
+    Parameters
+    ----------
+    Q : array of shape (r, r)
+        W'W, in squared units of the data.
+    W : array of shape (m, r)
+        The basis, about the point that Bt is taken about.
+    gaps : array of bool of shape (n, m)
+        Which entries are missing. Q_i is the Gram matrix of W over the features that are not, in sample i.
+    Bt : array of shape (n, r), float32 or float64
+        Rows x'W over the observed features, in squared units of the data.
+    a : array of shape (r,)
+        Weights >= 0 of the logarithms, in squared units of the data.
+    Ht0 : array of shape (n, r), optional
+        Where to start, rows on the simplex. By default the centre of the simplex.
+    out : array of shape (n, r), optional
+        Where to write the result; may be Ht0 itself.
+
+    Returns
+    -------
+    array of shape (n, r)
+        Memberships, of the type of Bt: all positive, rows sum to one.
+    """
+    out = np.empty(Bt.shape, Bt.dtype) if out is None else out
+    for i, missing in enumerate(gaps):
+        seen = W[~missing]
+        is_known = len(seen) >= W.shape[1] - 1
+        start = None if Ht0 is None or not is_known else Ht0[i : i + 1]
+        solve_h(seen.T @ seen, Bt[i : i + 1], a, start, out[i : i + 1])
     return out
 
 
@@ -217,3 +259,47 @@ class FaceCovariance:
     def total(self) -> tuple[NDArray[np.float64], float]:
         """Return the sum over the samples of S_F, shape (r, r), and of the gains in log-determinant."""
         return self._S, self._log_det
+
+
+class GapCovariance:
+    """The sum of the covariances of memberships over samples with gaps, of one noise level.
+
+    Parameters
+    ----------
+    Q : array of shape (r, r)
+        W'W, in squared units of the data.
+    W : array of shape (m, r)
+        The basis, about any point.
+    noise : float
+        Variance of the noise in the plane of W, in squared units of the data.
+    """
+
+    def __init__(self, Q: NDArray[np.float64], W: NDArray[np.float64], noise: float) -> None:
+        self._W, self._noise = W, noise
+        self._S, self._WS, self._log_det = np.zeros_like(Q), np.zeros_like(W), 0.0
+
+    def add(self, Ht: NDArray[Any], gaps: NDArray[np.bool_], weights: NDArray[np.float64] | None = None) -> None:
+        """Add samples: memberships, shape (n, r), gaps, shape (n, m), and weights, shape (n,), by default one."""
+        weights = np.ones(len(Ht)) if weights is None else weights
+        for h, missing, weight in zip(Ht, gaps, weights, strict=True):
+            seen = self._W[~missing]
+            own = FaceCovariance(seen.T @ seen, self._noise)
+            own.add(h[None], np.array([weight]))
+            S, log_det = own.total()
+            self._S += S
+            self._log_det += log_det
+            self._WS[missing] += self._W[missing] @ S
+
+    def total(self) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
+        """Return the sums over the samples of S_i, of the gains in log-determinant, and of w_j'S_i for each gap j.
+
+        Returns
+        -------
+        S : array of shape (r, r)
+            Sum of the covariances.
+        log_det : float
+            Sum of the gains in log-determinant.
+        WS : array of shape (m, r)
+            Row j: sum of w_j'S_i over the samples i whose feature j is missing.
+        """
+        return self._S, self._log_det, self._WS
