@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from numpy.typing import NDArray
 from dbmd.data.block import Chunk, Samples
 from dbmd.errors import DataError
 from dbmd.model.evidence import Evidence
-from dbmd.model.statistics import Float
-from dbmd.protocols import FaceCovariance, Kernel
+from dbmd.model.statistics import Float, Statistics, statistics
+from dbmd.protocols import FaceCovariance, GapCovariance, Kernel
 from dbmd.registry import load_kernel
 
 
@@ -23,6 +24,9 @@ class HStep:
     Memberships sum to one, so x - W h = (x - c) - (W - c 1')h for any vector c. If c is the mean of the columns of W, Q
     and b lose the part that all components share, which is most of them on raw data. Where that part is small, c is the
     shift, and no offset is needed.
+
+    This holds feature by feature, hence also for the observed features of a sample with gaps. An entry that equals c
+    adds nothing to b: so c is put into gaps, and Q is that of the observed features.
 
     Attributes
     ----------
@@ -44,6 +48,12 @@ class HStep:
         How the memberships are integrated out, if they are.
     source_offsets : array of shape (n_sources, r), of the type of the data, optional
         d_c'(W - c 1') for the offset d_c of each source, to be subtracted as well. None if sources have no offsets.
+    centre : array of shape (m,)
+        c - shift.
+    W : array of shape (m, r)
+        W - c 1' in float64.
+    offsets : array of shape (m, n_sources), optional
+        The offset of each source, if they have any.
     """
 
     shift: Float
@@ -53,8 +63,11 @@ class HStep:
     prior: Float
     sigma2: Float
     kernel: Kernel
-    evidence: Evidence | None = None
-    source_offsets: NDArray[Any] | None = None
+    evidence: Evidence | None
+    source_offsets: NDArray[Any] | None
+    centre: Float
+    W: Float
+    offsets: Float | None
 
     @classmethod
     def prepare(
@@ -94,6 +107,7 @@ class HStep:
             Name of the kernel.
         """
         origin = origin_of(W, samples.dtype) if origin is None else origin
+        offsets = offsets if offsets is not None and offsets.size else None
         shift = np.zeros_like(origin) if near_zero and samples.is_contiguous else samples.shift_for(origin)
         c = W.mean(axis=1)
         shared, own = np.sum((c - shift) ** 2), np.sum((W - c[:, None]) ** 2) / W.shape[1]
@@ -109,7 +123,10 @@ class HStep:
             sigma2,
             load_kernel(kernel),
             evidence,
-            None if offsets is None or not offsets.size else (offsets.T @ W_centred).astype(samples.dtype),
+            None if offsets is None else (offsets.T @ W_centred).astype(samples.dtype),
+            c - shift,
+            W_centred,
+            offsets,
         )
 
     def memberships(self, chunk: Chunk, Ht0: NDArray[Any] | None = None) -> NDArray[Any]:
@@ -122,8 +139,10 @@ class HStep:
         Ht0 : array of shape (rows, r), optional
             Where to start.
         """
+        gaps = chunk.gaps
+        Xt = chunk.Xt if gaps is None else np.where(gaps, self._centre_of(chunk.source_code), chunk.Xt)
         with np.errstate(over="ignore", invalid="ignore"):
-            Bt = chunk.Xt @ self.W_centred
+            Bt = Xt @ self.W_centred
             if self.offset is not None:
                 Bt -= self.offset
             if self.source_offsets is not None:
@@ -134,9 +153,47 @@ class HStep:
                     "type. Take the data in the units that the model was fitted in."
                 )
         a = self.sigma2[chunk.source_code] * self.prior
-        return self.kernel.solve_h(self.Q, Bt, a, Ht0)
+        if gaps is None:
+            return self.kernel.solve_h(self.Q, Bt, a, Ht0)
+        Ht, some = np.empty_like(Bt), gaps.any(axis=1)
+        for rows, solve in (
+            (~some, partial(self.kernel.solve_h, self.Q)),
+            (some, partial(self.kernel.solve_h_with_gaps, self.Q, self.W, gaps[some])),
+        ):
+            Ht[rows] = solve(Bt[rows], a, None if Ht0 is None else Ht0[rows])
+        return Ht
 
-    def cost(self, Ht: NDArray[Any], weights: Float | None) -> float:
+    def statistics(self, chunk: Chunk, Ht: NDArray[Any], rest: Float, *, norms: bool) -> Statistics:
+        """Return the statistics of a chunk; gaps are filled with their expectation, W h.
+
+        Parameters
+        ----------
+        chunk : Chunk
+            Samples, less the shift.
+        Ht : array of shape (rows, r)
+            Their memberships.
+        rest : array of shape (m,)
+            The origin less the shift.
+        norms : bool
+            Whether to compute squared norms, too. With gaps they depend on W, and are computed always.
+        """
+        Xt, gaps, weights = chunk.Xt, chunk.gaps, chunk.weights
+        if gaps is not None:
+            Xt = np.where(gaps, Ht @ self.W_centred.T + self._centre_of(chunk.source_code), Xt)
+        cost = self._dirichlet(Ht, weights)
+        found = statistics(Xt, Ht, rest, cost, norms=norms or gaps is not None, weights=weights)
+        if gaps is None:
+            return found
+        each = gaps.sum(axis=1)
+        n_gaps = float(each.sum() if weights is None else weights @ each)
+        return found.with_gaps(n_gaps, float(self.sigma2[chunk.source_code]))
+
+    def _centre_of(self, source_code: int) -> NDArray[Any]:
+        """Return the entries of samples of a source that add nothing to b, less the shift, shape (m,)."""
+        centre = self.centre if self.offsets is None else self.centre + self.offsets[:, source_code]
+        return centre.astype(self.W_centred.dtype)
+
+    def _dirichlet(self, Ht: NDArray[Any], weights: Float | None) -> float:
         """Return the Dirichlet term of the objective for memberships, shape (rows, r), each counted by its weight."""
         if not self.prior.any():
             return 0.0
@@ -146,8 +203,9 @@ class HStep:
         """Return an accumulator for the covariances of the memberships of a source."""
         assert self.evidence is not None
         level = float(self.sigma2[source_code])
-        faces = self.kernel.FaceCovariance(self.Q, self.evidence.excess[source_code] * level)
-        return Covariance(faces, self.evidence, source_code, self.Q, level)
+        noise = self.evidence.excess[source_code] * level
+        faces, with_gaps = self.kernel.FaceCovariance(self.Q, noise), self.kernel.GapCovariance(self.Q, self.W, noise)
+        return Covariance(faces, with_gaps, self.evidence, source_code, self.Q, self.W, level)
 
 
 @dataclass(frozen=True)
@@ -156,36 +214,59 @@ class Covariance:
 
     Attributes
     ----------
-    faces : FaceCovariance
-        The accumulator of the kernel.
+    faces, with_gaps : FaceCovariance, GapCovariance
+        The accumulators of the kernel, for samples without gaps and with gaps.
     evidence : Evidence
         How memberships are integrated out.
     source_code : int
         The source.
     Q : array of shape (r, r)
         Gram matrix of W.
+    W : array of shape (m, r)
+        The basis, about any point.
     sigma2 : float
         Noise level of the source.
     """
 
     faces: FaceCovariance
+    with_gaps: GapCovariance
     evidence: Evidence
     source_code: int
     Q: Float
+    W: Float
     sigma2: float
 
-    def add(self, Ht: NDArray[Any], weights: Float | None, rows: NDArray[np.intp]) -> None:
-        """Add samples: memberships, shape (n, r), weights and row numbers in the whole data, shape (n,)."""
-        counted = self.evidence.counted(rows)
-        if counted is not None:
-            Ht = Ht[counted]
-            weights = np.full(len(Ht), float(self.evidence.one_in)) * (1.0 if weights is None else weights[counted])
-        self.faces.add(Ht, weights)
+    def add(self, Ht: NDArray[Any], chunk: Chunk, first_row: int) -> None:
+        """Add samples.
 
-    def total(self) -> tuple[Float, float]:
-        """Return the sum of the covariances, shape (r, r), and the cost of the memberships in the objective."""
+        Parameters
+        ----------
+        Ht : array of shape (rows, r)
+            Their memberships.
+        chunk : Chunk
+            The samples.
+        first_row : int
+            Number of the first row of the block in the whole data.
+        """
+        weights, gaps = chunk.weights, chunk.gaps
+        counted = self.evidence.counted(first_row + chunk.numbers)
+        if counted is not None:
+            Ht, gaps = Ht[counted], None if gaps is None else gaps[counted]
+            weights = np.full(len(Ht), float(self.evidence.one_in)) * (1.0 if weights is None else weights[counted])
+        if gaps is None:
+            self.faces.add(Ht, weights)
+            return
+        some = gaps.any(axis=1)
+        self.faces.add(Ht[~some], None if weights is None else weights[~some])
+        self.with_gaps.add(Ht[some], gaps[some], None if weights is None else weights[some])
+
+    def added_to(self, stats: Statistics) -> Statistics:
+        """Return the statistics of the source with the covariances of its memberships, and what they cost."""
         S, log_det = self.faces.total()
-        return S, self.evidence.cost(self.source_code, S, log_det, self.Q, self.sigma2)
+        S_gaps, log_det_gaps, WS = self.with_gaps.total()
+        S = S + S_gaps
+        cost = self.evidence.cost(self.source_code, S, log_det + log_det_gaps, self.Q, self.sigma2)
+        return stats.with_covariance(S, cost).with_uncertain_gaps(WS, self.W, self.sigma2)
 
 
 def origin_of(W: Float, dtype: np.dtype[Any]) -> Float:

@@ -15,7 +15,7 @@ from dbmd.model.evidence import Evidence
 from dbmd.model.node import Node, continues
 from dbmd.model.parts import Parts
 from dbmd.model.profile import Profile
-from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, statistics
+from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary
 from dbmd.protocols import NodeFunction
 
 
@@ -79,8 +79,16 @@ def sweep(
         evidence=evidence,
         offsets=parts.offsets(V),
     )
-    stats = _pass(node, h_step, origin, Ht, warm=warm, norms=norms is None)
-    if norms is None:
+    has_gaps = False
+
+    def look(chunk: Chunk, h: NDArray[Any]) -> None:
+        nonlocal has_gaps
+        has_gaps |= chunk.gaps is not None
+
+    stats = _pass(node, h_step, origin, Ht, warm=warm, norms=norms is None, on_chunk=look)
+    if has_gaps:
+        norms = None  # what is expected in gaps changes from pass to pass
+    elif norms is None:
         norms = {c: s.sq_norm for c, s in stats.items()}
     else:
         stats = PerSource({c: replace(s, sq_norm=norms[c]) for c, s in stats.items()})
@@ -227,17 +235,15 @@ def _pass(
         if Ht is not None:
             Ht[chunk.rows] = h
         on_chunk(chunk, h)
-        weights = chunk.weights
-        if weights is not None and not weights.any():
+        if chunk.weights is not None and not chunk.weights.any():
             continue  # a source without weight has no statistics
-        found = statistics(chunk.Xt, h, origin - shift, h_step.cost(h, weights), norms=norms, weights=weights)
-        stats += PerSource({chunk.source_code: found})
+        stats += PerSource({chunk.source_code: h_step.statistics(chunk, h, origin - shift, norms=norms)})
         if h_step.evidence is not None:
             if chunk.source_code not in covariances:
                 covariances[chunk.source_code] = h_step.covariance(chunk.source_code)
-            covariances[chunk.source_code].add(h, weights, samples.first_row + chunk.numbers)
+            covariances[chunk.source_code].add(h, chunk, samples.first_row)
     for source_code, covariance in covariances.items():
-        stats[source_code] = stats[source_code].with_covariance(*covariance.total())
+        stats[source_code] = covariance.added_to(stats[source_code])
     return stats
 
 

@@ -59,6 +59,46 @@ class Statistics:
         """Return the statistics with the covariance of the memberships, shape (r, r), added to HHt, and its cost."""
         return replace(self, HHt=self.HHt + S, h_cost=self.h_cost + h_cost)
 
+    def with_gaps(self, n_gaps: float, sigma2: float) -> Statistics:
+        """Return the statistics where so many entries, which were filled with W h, are missing.
+
+        A missing entry is W h plus noise of variance sigma^2, which is to be expected in its square, too. In the
+        objective a squared residual sigma^2 counts 1/2 + ln sigma, and a missing entry must not count: this is taken
+        off. At another W or sigma it counts more than that, so the objective is not above what these statistics give.
+
+        Parameters
+        ----------
+        n_gaps : float
+            Number of missing entries, counted by the weights of their samples.
+        sigma2 : float
+            The noise level that the memberships were found with.
+        """
+        cost = 0.5 * n_gaps * (1.0 + np.log(sigma2))
+        return replace(self, sq_norm=self.sq_norm + n_gaps * sigma2, h_cost=self.h_cost - cost)
+
+    def with_uncertain_gaps(self, WS: Float, W: Float, sigma2: float) -> Statistics:
+        """Return the statistics with what the covariance of the memberships adds to missing entries.
+
+        A missing entry x_j = w_j'h varies with h, which adds w_j'S to x_j h' and w_j'S w_j to x_j^2. Then its squared
+        residual has no part in tr(Q S), and what was taken off the cost for it is added again.
+
+        Parameters
+        ----------
+        WS : array of shape (m, r)
+            Row j: sum of w_j'S over the samples whose feature j is missing.
+        W : array of shape (m, r)
+            The basis that the memberships were found with, about any point: rows of S sum to zero.
+        sigma2 : float
+            The noise level that they were found with.
+        """
+        added = float(np.vdot(W, WS))
+        return replace(
+            self,
+            XHt=self.XHt + WS,
+            sq_norm=self.sq_norm + added,
+            h_cost=self.h_cost + 0.5 * added / sigma2,
+        )
+
     @property
     def total(self) -> Float:
         """The sum of the samples, less the origin, shape (m,): memberships sum to one."""
