@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dbmd._utils.threads import one_blas_thread
-from dbmd.data.block import Samples, Window, consecutive_rows
+from dbmd.data.block import Chunk, Samples, Window, consecutive_rows
 from dbmd.h_step import HStep
 from dbmd.model.node import Node
 from dbmd.model.parts import Parts
@@ -97,11 +97,21 @@ def memberships(
     h_step = model.h_step(samples)
     out = np.empty((samples.shape[0], model.parts.n_components), samples.dtype) if out is None else out
     for chunk in samples.chunks(h_step.shift):
-        Ht = h_step.memberships(chunk)
-        out[chunk.rows] = model.shares(Ht)
-        if brightness is not None:
-            brightness[chunk.rows] = model.parts.brightness(Ht)
+        out[chunk.rows] = _of_chunk(h_step, chunk)
     return out
+
+
+def _of_chunk(h_step: HStep, chunk: Chunk) -> NDArray[Any]:
+    """Return the memberships of a chunk, shape (rows, r): NaN of samples that are left out because they have gaps."""
+    Ht = h_step.memberships(chunk)
+    if chunk.dropped is not None:
+        Ht[chunk.dropped] = np.nan
+    return Ht
+
+
+def labels_of(Ht: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the cluster of each sample by its memberships, shape (n, r): -1 where they are NaN."""
+    return np.where(np.isnan(Ht[:, 0]), -1, Ht.argmax(axis=1))
 
 
 def iter_memberships(
@@ -129,11 +139,11 @@ def iter_memberships(
     """
     h_step = model.h_step(samples)
 
-    def solve(window: Window) -> tuple[Window, NDArray[Any], NDArray[Any]]:
-        Ht = np.empty((window.Xt.shape[0], model.parts.n_patterns), samples.dtype)
-        for chunk in window._replace(first=0).chunks(samples.dtype, h_step.shift):
-            Ht[chunk.rows] = h_step.memberships(chunk)
-        return window, model.shares(Ht), model.parts.brightness(Ht)
+    def solve(window: Window) -> tuple[Window, NDArray[Any]]:
+        Ht = np.empty((window.Xt.shape[0], W.shape[1]), samples.dtype)
+        for chunk in samples.chunks_of(window, h_step.shift):
+            Ht[chunk.rows_after(window.first)] = _of_chunk(h_step, chunk)
+        return window, Ht
 
     waiting: deque[Future[tuple[Window, NDArray[Any], NDArray[Any]]]] = deque()
     with one_blas_thread(), ThreadPoolExecutor(n_threads, "dbmd") as pool:

@@ -254,7 +254,7 @@ class Labels:
     Attributes
     ----------
     values : array of int of shape (n,)
-        Numbers of the clusters.
+        Numbers of the clusters; -1 for a sample that is left out because it has gaps.
     """
 
     values: NDArray[np.intp]
@@ -277,5 +277,5 @@ def own_labels(node: Node, *, parts: Parts | None = None, norms: Float | None = 
         Norms of the components, if memberships are to be multiplied by them.
     """
     assert node.Ht is not None
-    Ht = node.Ht if parts is None else parts.shares(node.Ht, norms)
-    return node, Labels(Ht.argmax(axis=1))
+    labels, dropped = node.Ht.argmax(axis=1), node.samples.dropped()
+    return node, Labels(labels if dropped is None else np.where(dropped, -1, labels))

@@ -39,6 +39,8 @@ class Chunk(NamedTuple):
         For how many samples each stands; by default for itself.
     gaps : array of bool of shape (rows, m), optional
         Which entries are missing; None: none. There ``Xt`` has a number that stands in for them.
+    dropped : array of bool of shape (rows,), optional
+        Which samples are left out because they have gaps; None: none. Their weight is zero.
     """
 
     Xt: Any
@@ -47,11 +49,17 @@ class Chunk(NamedTuple):
     class_codes: NDArray[np.intp] | None = None
     weights: NDArray[np.float64] | None = None
     gaps: NDArray[np.bool_] | None = None
+    dropped: NDArray[np.bool_] | None = None
 
     @property
     def numbers(self) -> NDArray[np.intp]:
         """The rows, as an array."""
         return np.arange(self.rows.start, self.rows.stop) if isinstance(self.rows, slice) else self.rows
+
+    def rows_after(self, first: int) -> Rows:
+        """Return the rows, counted from another one than the first of the block."""
+        rows = self.rows
+        return slice(rows.start - first, rows.stop - first) if isinstance(rows, slice) else rows - first
 
 
 class Window(NamedTuple):
@@ -156,7 +164,15 @@ class Samples(ABC):
     def chunks(self, shift: NDArray[np.float64] | None = None) -> Iterator[Chunk]:
         """Yield the samples, minus a shift of shape (m,) if given, in chunks of one source each."""
         for window in self.windows():
-            yield from window.chunks(self.dtype, shift)
+            yield from self.chunks_of(window, shift)
+
+    def chunks_of(self, window: Window, shift: NDArray[np.float64] | None = None) -> Iterator[Chunk]:
+        """Yield the samples of one of the windows, minus a shift of shape (m,) if given, in chunks of one source."""
+        return window.chunks(self.dtype, shift)
+
+    def dropped(self) -> NDArray[np.bool_] | None:
+        """Return which samples are left out because they have gaps, shape (n_i,); None: none."""
+        return None
 
     def shift_for(self, origin: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the shift for :meth:`chunks`, shape (m,): the origin if the samples are dense, zeros if sparse."""

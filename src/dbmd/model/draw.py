@@ -251,15 +251,20 @@ class Chances:
 
 
 def draw_fraction(node: Node, *, seed: int, chances: Chances) -> tuple[Node, DrawnSamples]:
-    """Node: draw each sample with its probability, independently of all others; it stands for weight / probability."""
+    """Node: draw each sample with its probability, independently of all others. Missing entries are NaN again.
+
+    A drawn sample stands for its weight over its probability.
+    """
     drawn = DrawnSamples()
     for chunk in node.samples.chunks():
         numbers = node.samples.first_row + chunk.numbers
         p = chances.at(chunk.Xt, chunk.source_code, chunk.weights)
         own = np.flatnonzero(-np.expm1(-exponentials(seed, numbers)) < p)
         if len(own):
-            weights = (1.0 if chunk.weights is None else chunk.weights[own]) / p[own]
-            drawn += DrawnSamples(((numbers[own], chunk.source_code, chunk.Xt[own], weights),))
+            weights, Xt = (1.0 if chunk.weights is None else chunk.weights[own]) / p[own], chunk.Xt[own]
+            if chunk.gaps is not None:
+                Xt[chunk.gaps[own]] = np.nan
+            drawn += DrawnSamples(((numbers[own], chunk.source_code, Xt, weights),))
     return node, drawn
 
 

@@ -1,0 +1,308 @@
+"""What is done to samples while they are read: logarithm, scaling, and numbers that stand in for gaps.
+
+A fit sees prepared samples through an engine around the engine (:class:`PreparedEngine`), whatever kind of data its
+nodes hold; neither the algorithm nor the nodes know. What is found from the data, such as standard deviations, takes
+one pass (:func:`dbmd.data.features.find_preparation`), and is kept with the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dbmd.data.block import Chunk, Samples, Window
+from dbmd.errors import DataError
+from dbmd.model.node import Node
+from dbmd.protocols import Engine, NodeFunction, Reply
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What is done to each sample before anything else: logarithm, then scaling, then what stands in for its gaps.
+
+    Memberships sum to one, so that nothing has to be subtracted: sparse samples stay sparse.
+
+    Attributes
+    ----------
+    log : bool
+        Whether x becomes log(1 + x).
+    by_sample : {"sum", "l2"}, optional
+        Samples are divided by their sum or norm; a sample of zeros stays as it is. Of a sample with gaps it is that of
+        the entries that are there, times m over their number.
+    scale : array of shape (m,), optional
+        Features are divided by it.
+    fill : array of shape (m,), optional
+        What stands in for missing entries, as prepared. None: they stay NaN.
+    drops : bool
+        Whether samples with missing entries are left out: their weight becomes zero.
+    """
+
+    log: bool = False
+    by_sample: Literal["sum", "l2"] | None = None
+    scale: Float | None = None
+    fill: Float | None = None
+    drops: bool = False
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether samples stay as they are."""
+        return not (self.log or self.drops or self.by_sample) and self.scale is None and self.fill is None
+
+    @property
+    def allows_gaps(self) -> bool:
+        """Whether samples may have missing entries."""
+        return self.drops or self.fill is not None
+
+    def of(self, samples: Samples) -> Samples:
+        """Return samples as they are prepared."""
+        return samples if self.is_identity else PreparedSamples(samples, self)
+
+    def around(self, engine: Engine) -> Engine:
+        """Return an engine whose node functions see prepared samples."""
+        return engine if self.is_identity else PreparedEngine(engine, self)
+
+    def apply(self, Xt: Any) -> Any:
+        """Return rows after logarithm and scaling. Missing entries stay NaN.
+
+        Parameters
+        ----------
+        Xt : array or CSR array of shape (n, m), of a floating-point type
+            The rows, which are not changed.
+
+        Returns
+        -------
+        array or CSR array of shape (n, m), of the same type
+        """
+        return self.applied(Xt if sparse.issparse(Xt) else np.array(Xt), 0)
+
+    def applied(self, Xt: Any, first: int | NDArray[np.integer]) -> Any:
+        """Return rows after logarithm and scaling; dense rows are changed in place.
+
+        Parameters
+        ----------
+        Xt : array or CSR array of shape (n, m)
+            The rows.
+        first : int or array of int of shape (n,)
+            The number of the first row, or of each, for error messages.
+        """
+        values = Xt.data[: Xt.indptr[-1]].copy() if sparse.issparse(Xt) else Xt
+        if self.log:
+            if np.fmin.reduce(values, axis=None, initial=0.0) <= -1.0:
+                raise self._no_logarithm(Xt, first)
+            np.log1p(values, out=values)
+        if sparse.issparse(Xt):
+            Xt = _with_data(Xt, values)
+        if self.by_sample is not None:
+            factors = self._factors(Xt, first)
+            values *= np.repeat(factors, np.diff(Xt.indptr)) if sparse.issparse(Xt) else factors[:, None]
+        if self.scale is not None:
+            factors = (1.0 / self.scale).astype(values.dtype)
+            values *= factors[Xt.indices] if sparse.issparse(Xt) else factors
+        return Xt
+
+    def to_data_units(self, W: Float) -> Float:
+        """Return components, shape (r, m), in the units of the data.
+
+        Where samples are divided by their own sum or norm, these are the units of the divided samples.
+        """
+        W = W if self.scale is None else W * self.scale
+        return np.expm1(W) if self.log else W
+
+    def _factors(self, Xt: Any, first: int | NDArray[np.integer]) -> NDArray[Any]:
+        """Return what each row is multiplied by, shape (n,): one over its sum or norm."""
+        n, m = Xt.shape
+        here = m
+        if sparse.issparse(Xt):
+            sizes = Xt.sum(axis=1, dtype=np.float64) if self.by_sample == "sum" else _squares(Xt)
+        else:
+            has_gaps = bool(np.isnan(Xt.sum()))
+            observed = np.nan_to_num(Xt, nan=0.0, posinf=np.inf, neginf=-np.inf) if has_gaps else Xt
+            here = np.maximum((~np.isnan(Xt)).sum(axis=1), 1) if has_gaps else m
+            if self.by_sample == "sum":
+                sizes = observed.sum(axis=1, dtype=np.float64)
+            else:
+                sizes = np.einsum("ij,ij->i", observed, observed, dtype=np.float64)
+        sizes = np.asarray(sizes, np.float64).ravel()
+        negative = np.flatnonzero(sizes < 0.0)
+        if len(negative):
+            row = _number(first, int(negative[0]))
+            raise DataError(
+                f"With scaling='sum', samples are divided by their sum, which must not be negative. Got "
+                f"{sizes[negative[0]]:.6g} in row {row}, counted from 0. Take scaling='l2' if entries have signs."
+            )
+        sizes = sizes * (m / here)
+        sizes = sizes if self.by_sample == "sum" else np.sqrt(sizes)
+        return np.divide(1.0, sizes, out=np.ones(n), where=sizes > 0.0).astype(Xt.dtype)
+
+    def _no_logarithm(self, Xt: Any, first: int | NDArray[np.integer]) -> DataError:
+        """Return the error for rows of which an entry has no logarithm."""
+        if sparse.issparse(Xt):
+            entry = int(np.flatnonzero(Xt.data <= -1.0)[0])
+            row, column = int(np.searchsorted(Xt.indptr, entry, side="right")) - 1, int(Xt.indices[entry])
+            value = Xt.data[entry]
+        else:
+            row, column = map(int, np.argwhere(Xt <= -1.0)[0])
+            value = Xt[row, column]
+        return DataError(
+            f"With log=True, log(1 + x) is taken of the data, which must be greater than -1. Got {value:.6g} in row "
+            f"{_number(first, row)}, column {column}, counted from 0."
+        )
+
+
+def _number(first: int | NDArray[np.integer], row: int) -> int:
+    return first + row if isinstance(first, int) else int(first[row])
+
+
+def _squares(Xt: Any) -> Float:
+    """Return ||x||^2 for every row of a CSR array, shape (n,), in float64."""
+    return np.asarray(_with_data(Xt, np.square(Xt.data, dtype=np.float64)).sum(axis=1))
+
+
+def _with_data(Xt: Any, data: NDArray[Any]) -> Any:
+    """Return a CSR array of other numbers in the places of those of another one; their indices are not copied."""
+    new = sparse.csr_array(Xt.shape, dtype=data.dtype)
+    new.data, new.indices, new.indptr = data, Xt.indices[: len(data)], Xt.indptr
+    return new
+
+
+@dataclass(frozen=True)
+class PreparedSamples(Samples):
+    """Samples, prepared while they are read. A chunk is valid only until the next one.
+
+    Attributes
+    ----------
+    samples : Samples
+        The samples as they are.
+    preparation : Preparation
+        What is done to them.
+    as_type : dtype, optional
+        Type to compute with; by default that of the samples.
+    """
+
+    samples: Samples
+    preparation: Preparation
+    as_type: np.dtype[Any] | None = None
+
+    @property
+    def first_row(self) -> int:  # type: ignore[override]
+        """Number of the first sample in the whole data."""
+        return self.samples.first_row
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples and of features."""
+        return self.samples.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type to compute with."""
+        return self.as_type or self.samples.dtype
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the chunks are CSR."""
+        return self.samples.is_sparse
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the samples are consecutive in memory."""
+        return self.samples.is_contiguous
+
+    def windows(self) -> Iterator[Window]:
+        """Yield the samples in order, as they are stored: not prepared."""
+        return self.samples.windows()
+
+    def chunks_of(self, window: Window, shift: Float | None = None) -> Iterator[Chunk]:
+        """Yield the samples of a window as they are prepared, minus a shift if given."""
+        # Dense chunks minus a shift are in a buffer, where they can be changed.
+        zero = np.zeros(self.shape[1])
+        shift = None if shift is None else shift.astype(self.dtype)
+        may_have_gaps = window.Xt.dtype.kind == "f" and not sparse.issparse(window.Xt)
+        for chunk in window.chunks(self.dtype, zero):
+            prepared = chunk._replace(Xt=self.preparation.applied(chunk.Xt, self.first_row + chunk.numbers))
+            if may_have_gaps and self.preparation.allows_gaps and np.isnan(prepared.Xt.sum()):
+                prepared = self._filled(prepared)
+            if shift is not None and not sparse.issparse(prepared.Xt):
+                np.subtract(prepared.Xt, shift, out=prepared.Xt)
+            yield prepared
+
+    def _filled(self, chunk: Chunk) -> Chunk:
+        """Return a chunk whose gaps are known and filled; or, if samples with gaps are left out, have no weight."""
+        gaps = np.isnan(chunk.Xt)
+        if self.preparation.fill is not None:
+            np.copyto(chunk.Xt, self.preparation.fill.astype(chunk.Xt.dtype), where=gaps)
+        if not self.preparation.drops:
+            return chunk._replace(gaps=gaps if gaps.any() else None)
+        dropped = gaps.any(axis=1)
+        weights = np.ones(len(dropped)) if chunk.weights is None else chunk.weights
+        return chunk._replace(weights=np.where(dropped, 0.0, weights), dropped=dropped)
+
+    def dropped(self) -> NDArray[np.bool_] | None:
+        """Return which samples are left out because they have gaps, shape (n_i,); None: none."""
+        if not self.preparation.drops:
+            return None
+        found = np.zeros(self.shape[0], bool)
+        for chunk in self.chunks():
+            if chunk.dropped is not None:
+                found[chunk.rows] = chunk.dropped
+        return found if found.any() else None
+
+
+@dataclass(frozen=True)
+class PreparedFunction(Generic[Reply]):
+    """A node function on prepared samples, for nodes that hold them as they are.
+
+    Attributes
+    ----------
+    func : callable
+        The node function.
+    preparation : Preparation
+        What is done to the samples.
+    """
+
+    func: NodeFunction[Reply]
+    preparation: Preparation
+
+    def __call__(self, node: Node, *broadcast: Any) -> tuple[Node, Reply]:
+        """Run the function at a node."""
+        if node.block is None:
+            return self.func(node, *broadcast)
+        before = replace(node, block=self.preparation.of(node.block))
+        after, reply = self.func(before, *broadcast)
+        return node if after is before else replace(after, block=node.block), reply
+
+
+class PreparedEngine:
+    """An engine for node functions on prepared samples, around an engine whose nodes hold them as they are.
+
+    Parameters
+    ----------
+    engine : Engine
+        The engine.
+    preparation : Preparation
+        What is done to the samples.
+    """
+
+    def __init__(self, engine: Engine, preparation: Preparation) -> None:
+        self.engine, self.preparation, self.n_nodes = engine, preparation, engine.n_nodes
+
+    def ask(self, node_function: NodeFunction[Reply], /, *broadcast: Any) -> Reply:
+        """Run a function at every node and add the replies."""
+        return self.engine.ask(PreparedFunction(node_function, self.preparation), *broadcast)
+
+    def close(self) -> None:
+        """Close the engine."""
+        self.engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
