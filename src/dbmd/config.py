@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from inspect import signature
 from numbers import Integral, Real
@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dbmd.model.known import Known
 from dbmd.model.parts import Parts
 from dbmd.model.start import STARTS
 from dbmd.protocols import MakeEngine
@@ -108,7 +109,7 @@ class Config:
         },
     )
     nonnegative: bool = field(default=False, metadata={"doc": "Whether components have no negative entries."})
-    known: ArrayLike | None = field(
+    known: Any = field(
         default=None, metadata={"doc": "Components that are known, one in each row; the others are found."}
     )
 
@@ -169,19 +170,21 @@ class Config:
     @property
     def n_known(self) -> int:
         """Number of components that are known."""
-        return 0 if self.known is None else len(np.asarray(self.known))
+        return 0 if self.known is None else len(Known.of(self.known))
 
-    def known_components(self, n_features: int) -> NDArray[np.float64] | None:
-        """Return the known components, shape (n_known, n_features), in the units of the data."""
-        if self.known is None:
-            return None
-        known = np.asarray(self.known, np.float64)
-        if known.shape[1] != n_features:
-            raise ValueError(
-                f"The 'known' parameter of DBMD must have a column for each of the {n_features} features. "
-                f"Got shape {known.shape}."
-            )
-        return known
+    def known_components(
+        self, n_features: int, feature_names: Sequence[str] | None = None
+    ) -> NDArray[np.float64] | None:
+        """Return the known components, shape (n_known, n_features), in the units of the data.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of features of the data.
+        feature_names : sequence of str of shape (n_features,), optional
+            Their names, by which columns are matched if the known components have names of features, too.
+        """
+        return None if self.known is None else Known.of(self.known).for_features(n_features, feature_names)
 
     def start(self, n_features: int) -> NDArray[np.float64] | None:
         """Return the start W, shape (n_features, n_components), if ``init`` is an array."""
@@ -241,9 +244,10 @@ class Config:
         if self.known is not None:
             allowed = "None or an array of numbers of shape (at most n_components, n_features)"
             try:
-                known = np.asarray(self.known, np.float64)
+                components = Known.of(self.known)
             except (TypeError, ValueError):
                 raise TypeError(_message("known", allowed, self.known)) from None
+            known = components.values
             if known.ndim != 2 or not 1 <= len(known) <= self.n_components:
                 raise ValueError(
                     f"The 'known' parameter of DBMD must be {allowed}. "
@@ -255,6 +259,8 @@ class Config:
                     f"The 'known' parameter of DBMD must be finite. Got {known[row, column]} in row {row}, "
                     f"column {column}."
                 )
+            if components.names is not None and len({*components.names}) < len(known):
+                raise ValueError("The 'known' parameter of DBMD must have a different name for each component.")
             if self.nonnegative and (known < 0.0).any():
                 raise ValueError("The 'known' parameter of DBMD must not be negative with nonnegative=True.")
         if self.max_iter == 0 and self.n_known < self.n_components:
@@ -300,6 +306,6 @@ def _check_name(name: str, value: Any, known: tuple[str, ...], otherwise: str = 
 
 
 def _message(name: str, allowed: str, value: Any) -> str:
-    # Arrays are shown in several lines, and errors are one.
-    shown = " ".join(repr(value).split()) if isinstance(value, np.ndarray) else repr(value)
+    # Arrays and tables are shown in several lines, and errors are one.
+    shown = " ".join(repr(value).split()) if hasattr(value, "__array__") else repr(value)
     return f"The {name!r} parameter of DBMD must be {allowed}. Got {shown}."

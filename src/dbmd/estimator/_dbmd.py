@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -104,10 +105,11 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         have any: these get the label -1 and memberships of NaN.
     nonnegative : bool, default=False
         Whether the components have no negative entries: spectra, counts.
-    known : array-like of shape (n_known, n_features), optional
+    known : array-like of shape (n_known, n_features) or dict of vectors, optional
         Components that are known, in the units of the data: the first rows of ``components_``. The others are found. If
-        all are known, only noise levels and memberships are, and ``max_iter`` may be 0. The rows of a DataFrame
-        have names, which the components keep.
+        all are known, only noise levels and memberships are, and ``max_iter`` may be 0. The names in the index of a
+        DataFrame, or the keys of a dict, are kept in ``component_names_``; the columns of a DataFrame are matched to
+        the features of the data by name, where both have names.
 
     Attributes
     ----------
@@ -197,7 +199,7 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         offsets: bool = False,
         missing: Missing = "error",
         nonnegative: bool = False,
-        known: ArrayLike | None = None,
+        known: Any = None,
     ) -> None:
         self.n_components = n_components
         self.inference = inference
@@ -401,7 +403,8 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         renamed = {"_memory": "_past"}  # as pickles of version 0.1 have it
-        super().__setstate__({renamed.get(name, name): value for name, value in state.items()})
+        later = {field.name: field.default for field in fields(Config)} | {"inference": "map"}  # the first had no other
+        super().__setstate__(later | {renamed.get(name, name): value for name, value in state.items()})
 
 
 def _iteration_line(state: State) -> str:
