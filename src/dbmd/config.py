@@ -259,8 +259,10 @@ class Config:
                     f"The 'known' parameter of DBMD must be finite. Got {known[row, column]} in row {row}, "
                     f"column {column}."
                 )
-            if components.names is not None and len({*components.names}) < len(known):
+            if components.names is not None and len({*components.names}) != len(known):
                 raise ValueError("The 'known' parameter of DBMD must have a different name for each component.")
+            if components.columns is not None and len(components.columns) != known.shape[1]:
+                raise ValueError("The 'known' parameter of DBMD must have a name for each of its columns.")
             if self.nonnegative and (known < 0.0).any():
                 raise ValueError("The 'known' parameter of DBMD must not be negative with nonnegative=True.")
         if self.max_iter == 0 and self.n_known < self.n_components:

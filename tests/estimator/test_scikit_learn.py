@@ -118,6 +118,17 @@ class TestRoutingOfSource:
         by_hand = model.score(X[:third], source=source[:third])
         assert_allclose(search.cv_results_["split0_test_score"][1], by_hand, rtol=1e-9)
 
+    def test_a_grid_search_over_a_pipeline_passes_it_to_fit_and_score(self, data):
+        X, source = data
+        step = DBMD(random_state=0).set_fit_request(source=True).set_score_request(source=True)
+        pipeline = make_pipeline(FunctionTransformer(), step)
+        search = GridSearchCV(pipeline, {"dbmd__n_components": [1, 3]}, cv=3, error_score="raise")
+        search.fit(X, source=source)
+        third = len(X) // 3
+        model = DBMD(3, random_state=0).fit(X[third:], source=source[third:])
+        by_hand = model.score(X[:third], source=source[:third])
+        assert_allclose(search.cv_results_["split0_test_score"][1], by_hand, rtol=1e-9)
+
     def test_what_was_not_requested_is_refused(self, data):
         X, source = data
         with pytest.raises(sklearn.exceptions.UnsetMetadataPassedError, match="source"):

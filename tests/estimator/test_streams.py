@@ -200,4 +200,4 @@ def test_what_is_on_a_cluster_is_refused():
 def test_the_source_can_be_routed():
     with sklearn.config_context(enable_metadata_routing=True):
         request = DBMD().set_partial_fit_request(source=True).get_metadata_routing().partial_fit
-    assert request.requests == {"source": True}
+    assert request.requests == {"source": True, "sample_weight": None}

@@ -27,6 +27,7 @@ from dbmd.config import Config
 from dbmd.data.address import shown
 from dbmd.dataset import Dataset, open_data
 from dbmd.estimator import DBMD, load
+from dbmd.model.known import Known
 from dbmd.model.result import State
 from dbmd.report.basis import check_image_shape
 from dbmd.report.page import write
@@ -108,7 +109,7 @@ class FitRun:
         """Raise a ValueError if a finished model is not the one that these data and parameters give."""
         before = model.get_params()
         for name, value in DBMD(**self.params).get_params().items():
-            if name not in FREE and not np.array_equal(before[name], value):
+            if name not in FREE and not np.array_equal(*(_comparable(each) for each in (before[name], value))):
                 raise self._other_model(f"was made with another {option_name(name)}")
         if (model.fit_info_.get("data") or {}).get("fingerprint") != (data.about or {})["fingerprint"]:
             raise self._other_model("was made with other data")
@@ -187,7 +188,7 @@ class FitRun:
     def _checkpoint(self, data: Dataset, progress: Progress) -> Checkpoint:
         """Return the checkpoint of this run; one of other data or parameters cannot be resumed."""
         params = DBMD(**self.params).get_params()
-        identity = {option_name(name): value for name, value in params.items() if name not in FREE}
+        identity = {option_name(name): _comparable(value) for name, value in params.items() if name not in FREE}
         # The type first: the fingerprint depends on it.
         identity |= {"--dtype": data.dtype.name}
         identity["data"] = [(data.about or {})["fingerprint"], *data.shape, data.feature_names]
@@ -228,6 +229,11 @@ class FitRun:
     def _message(self, text: str) -> None:
         if not self.quiet:
             print_message(text)
+
+
+def _comparable(value: Any) -> Any:
+    """Return a parameter in a form that can be compared and written as JSON."""
+    return [value.fingerprint] if isinstance(value, Known) else value
 
 
 def _description(data: Dataset) -> str:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from dbmd.config import MISSING
 from dbmd.data.address import is_address, shown
 from dbmd.data.options import DEFAULT_MEMORY
 
@@ -33,9 +34,14 @@ def in_options(message: str) -> str:
     parameter = r"The '(\w+)' (?:parameter of DBMD|array)"
     of_the_solver = r"""The "solver_options\['(\w+)'\]" parameter of DBMD"""
     two_of_the_solver = r"\b(\w+) or (\w+) in solver_options\b"
-    name = r"\b(n_components|random_state|n_nodes|solver_options|max_iter|n_init|tol)\b"
+    name = r"\b(n_components|random_state|n_nodes|solver_options|max_iter|n_init|tol|sample_weight)\b"
+    # These are words of plain English, too.
+    value = r"\b(brightness|known|log|missing|nonnegative|offsets|scaling|shares)=(?:'(\w+)'|(True)|(False)|(?!\w))"
 
     def translated(found: re.Match[str]) -> str:
+        if found[6]:
+            option = option_name(found[6])
+            return f"--no-{option[2:]}" if found[9] else f"{option} {found[7]}" if found[7] else option
         if found[2]:
             return f"--solver-option {found[2]}"
         if found[3]:
@@ -43,7 +49,7 @@ def in_options(message: str) -> str:
         return option_name(found[1] or found[5])
 
     # In one pass: a translation must not be translated again.
-    return re.sub(f"{parameter}|{of_the_solver}|{two_of_the_solver}|{name}", translated, message)
+    return re.sub(f"{parameter}|{of_the_solver}|{two_of_the_solver}|{name}|{value}", translated, message)
 
 
 class LocalPath(click.Path):
@@ -145,6 +151,11 @@ def reading_options(command: F) -> F:
                 default=f"{DEFAULT_MEMORY // 10**6}MB",
                 show_default=True,
                 help="Keep data up to this size in memory; what is larger is read from the files in every pass.",
+            ),
+            click.option(
+                "--missing",
+                type=click.Choice(MISSING),
+                help="Missing values: refuse them, use what is there, or leave out such rows.  [default: error]",
             ),
             click.option("--header/--no-header", default=None, help="csv: whether line 1 has names.  [default: look]"),
             click.option("--delimiter", help="csv: what stands between fields.  [default: look]"),

@@ -17,7 +17,7 @@ from dbmd.cli._options import (
     printing_options,
     reading_options,
 )
-from dbmd.config import INFERENCES, NOISES, Config
+from dbmd.config import INFERENCES, NOISES, SCALINGS, SHARES, Config
 from dbmd.data.address import is_address, shown
 from dbmd.errors import first_line
 from dbmd.registry import names
@@ -25,18 +25,43 @@ from dbmd.storage import open_file
 
 DEFAULT = Config()
 # Options that say how data are read; all others are parameters of DBMD.
-READING = ("source", "label", "columns", "drop", "encode", "dtype", "memory", "header", "delimiter")
+READING = (
+    *("source", "sample_weight", "label", "columns", "drop", "encode"),
+    *("dtype", "memory", "missing", "header", "delimiter"),
+)
 
 
 @click.command()
 @click.argument("data", nargs=-1, required=True)
-@click.option("-k", "--components", "n_components", type=int, required=True, help="Number of clusters.")
+@click.option("-k", "--components", "n_components", type=int, help="Number of clusters.  [default: those of --known]")
 @click.option("-o", "--output", type=LocalPath(), required=True, help="Directory for the model.")
 @click.option("--source", help="Column that names the source of each row; @file: each file is a source.")
+@click.option("--sample-weight", help="Column that says how often each row counts, >= 0.")
 @click.option("--label", help="Column with known classes: no feature, only compared with the clusters.")
 @click.option("--columns", type=Names(), help="Columns to take, with commas between them.  [default: all others]")
 @click.option("--drop", multiple=True, help="Column to leave out. May be given several times.")
 @click.option("--encode", multiple=True, help="Column of text to one-hot code. May be given several times.")
+@click.option(
+    "--scaling",
+    type=click.Choice(SCALINGS),
+    help="Divide features by their standard deviation or range, or rows by their sum or norm.  [default: none]",
+)
+@click.option("--log", is_flag=True, help="Take log(1 + x) of the data, before they are scaled.")
+@click.option("--brightness", is_flag=True, help="Rows are mixtures of patterns times a brightness, 0 to 1.")
+@click.option(
+    "--shares",
+    type=click.Choice(SHARES),
+    default=DEFAULT.shares,
+    show_default=True,
+    help="With --brightness, memberships by coefficient, or by coefficient times norm of the pattern.",
+)
+@click.option("--offsets/--no-offsets", default=DEFAULT.offsets, help="Each source has an offset: batches, labs.")
+@click.option("--nonnegative", is_flag=True, help="Patterns have no negative entries: spectra, counts.")
+@click.option(
+    "--known",
+    metavar="FILE",
+    help="Table of known patterns, a row each: a column of text has their names, all others are features.",
+)
 @click.option(
     "--inference",
     type=click.Choice(INFERENCES),
@@ -63,7 +88,13 @@ READING = ("source", "label", "columns", "drop", "encode", "dtype", "memory", "h
     help="k-means++ (of a sample), k-means||, random, or an npy file of shape (k, features).",
 )
 @click.option("--n-init", type=int, default=DEFAULT.n_init, show_default=True, help="Starts; the best is kept.")
-@click.option("--max-iter", type=int, default=DEFAULT.max_iter, show_default=True)
+@click.option(
+    "--max-iter",
+    type=int,
+    default=DEFAULT.max_iter,
+    show_default=True,
+    help="Largest number of iterations; 0 if all patterns are known.",
+)
 @click.option(
     "--tol",
     type=float,
@@ -115,6 +146,7 @@ def fit(
       dbmd fit measurements/ -k 8 --source @file -o model
       dbmd fit a.parquet b.parquet -k 10 --source lab --label kind --drop id -o model
       dbmd fit images.npy -k 10 --image-shape 28x28 -o model
+      dbmd fit pixels.npy --known minerals.csv --max-iter 0 --brightness -o model
       dbmd fit big.parquet -k 20 -o model --resume
 
     Files larger than memory are read piece by piece. The model directory gets report.html, a page to look at; `dbmd
@@ -123,7 +155,9 @@ def fit(
     from dbmd.cli._fit_run import FitRun  # here, so that help and errors in options do not wait for it
 
     read = {name: options.pop(name) for name in READING}
-    params = _parameters(**options)
+    read["missing"] = read["missing"] or DEFAULT.missing
+    params = _parameters(**options, missing=read["missing"])
+    read = {k: v for k, v in read.items() if not (k in ("missing", "sample_weight") and v in (None, "error"))}  # FIXME
     Config(**params)  # a wrong value is reported now, not after the data were read
     if not output.name:
         raise click.BadParameter("name a directory for the model to be made.", param_hint="-o")
@@ -147,8 +181,23 @@ def fit(
         run.print_summary(run.fit_and_save())
 
 
-def _parameters(*, seed: int, solver_option: tuple[str, ...], init: str, **options: Any) -> dict[str, Any]:
+def _parameters(
+    *,
+    seed: int,
+    solver_option: tuple[str, ...],
+    init: str,
+    known: str | None,
+    n_components: int | None,
+    **options: Any,
+) -> dict[str, Any]:
     """Return parameters of DBMD from options."""
+    if known is not None:
+        from dbmd.cli._known import read_known
+
+        options["known"] = read_known(known)
+    elif n_components is None:
+        raise click.UsageError("Missing option '-k' / '--components'.")
+    options["n_components"] = n_components if n_components is not None else len(options["known"])
     options |= {"random_state": seed, "init": init}
     if is_address(init):
         raise click.BadParameter(f"{shown(init)} is an address: name a file on this machine.", param_hint="--init")

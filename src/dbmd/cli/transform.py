@@ -74,6 +74,9 @@ def transform(
         raise click.BadParameter("an npy file holds memberships alone: write parquet or csv.", param_hint="--keep")
     clock = time.perf_counter()
     fitted = load(model)
+    read["missing"] = fitted.missing = read["missing"] or fitted.missing
+    if read["missing"] == "error":
+        del read["missing"]  # FIXME
     arrays = FittedArrays.of(fitted)
     reserved = {"cluster", *fitted.get_feature_names_out()}.intersection(keep)
     if reserved:

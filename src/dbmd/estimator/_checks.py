@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
-from dbmd.data.finite import first_nonfinite
+from dbmd.config import Missing
+from dbmd.data.finite import ROWS, Entry, first_nonfinite
 from dbmd.data.recipe import as_array
 
 
@@ -95,12 +97,56 @@ def _is_missing(label: Any) -> bool:
         return True
 
 
-def check_finite(X: Any) -> None:
-    """Raise a ValueError that names the first entry that is not a finite number."""
-    entry = first_nonfinite(X)
-    if entry is not None:
-        name = "NaN" if np.isnan(entry.value) else "infinity (inf)"
+def check_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
+    """Return the weights of samples, shape (n,), or raise a ValueError that says what is wrong with them."""
+    values = np.asarray(sample_weight)
+    if values.dtype.kind not in "biuf":
+        try:
+            values = values.astype(np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"sample_weight must be numbers. Got an array of {values.dtype}.") from None
+    if values.shape != (n,):
         raise ValueError(
-            f"Input X contains {name} in row {entry.row}, column {entry.column}. DBMD takes finite numbers only: "
-            "drop or impute such rows first."
+            f"sample_weight must have one weight for each of the {n} samples, shape ({n},). Got shape {values.shape}."
         )
+    values = values.astype(np.float64)
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0.0)))
+    if wrong.size:
+        raise ValueError(f"sample_weight must be finite and >= 0. Got {values[wrong[0]]} for sample {wrong[0]}.")
+    if not values.any():
+        raise ValueError("sample_weight must be above 0 for some sample. Got zeros only.")
+    return values
+
+
+def check_finite(X: Any, missing: Missing = "error") -> None:
+    """Raise a ValueError that names the first entry that is not a finite number.
+
+    Parameters
+    ----------
+    X : array or CSR array of shape (n, m)
+        The samples.
+    missing : {"error", "allow", "drop"}
+        What to do with NaN: unless it is "error", dense arrays may have some.
+    """
+    entry = first_nonfinite(X)
+    if entry is not None and missing != "error" and not sparse.issparse(X):
+        entry = _first_infinite(X)
+    if entry is None:
+        return
+    if not np.isnan(entry.value):
+        name, remedy = "infinity (inf)", "DBMD takes finite numbers only: drop or impute such rows first"
+    elif sparse.issparse(X):
+        name, remedy = "NaN", "Sparse data must be finite: pass a dense array with missing='allow', or drop such rows"
+    else:
+        name = "NaN"
+        remedy = "DBMD takes finite numbers only, unless missing='allow', or missing='drop' to leave out such rows"
+    raise ValueError(f"Input X contains {name} in row {entry.row}, column {entry.column}. {remedy}.")
+
+
+def _first_infinite(X: NDArray[Any]) -> Entry | None:
+    for start in range(0, len(X), ROWS):
+        found = np.argwhere(np.isinf(X[start : start + ROWS]))
+        if len(found):
+            row, column = int(found[0][0]) + start, int(found[0][1])
+            return Entry(row, column, X[row, column])
+    return None

@@ -239,7 +239,9 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
     # -- fitting ---------------------------------------------------------------------------------------------------
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, *, source: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, source: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Estimate components, noise levels and memberships.
 
         Parameters
@@ -252,14 +254,19 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         source : array-like of shape (n_samples,), or str, optional
             The source of each sample, as labels of any kind; for files and DataFrames, the name of the column that has
             them. By default all samples are of one source.
+        sample_weight : array-like of shape (n_samples,), or str, optional
+            How often each sample counts, >= 0; for files and DataFrames, the name of the column that says so. A weight
+            of 2 is as good as the same sample twice, a weight of 0 as if it were not there.
 
         Returns
         -------
         self : DBMD
         """
-        given = {"X": X, "y": y, "metadata": None if source is None else {"source": source}}
+        metadata = {"source": source, "sample_weight": sample_weight}
+        metadata = {name: value for name, value in metadata.items() if value is not None}
+        given = {"X": X, "y": y, "metadata": metadata or None}
         config = Config.of(self)
-        with opened(self, X, source, reset=True) as data, progress_log(self.verbose) as log:
+        with opened(self, X, source, sample_weight, reset=True) as data, progress_log(self.verbose) as log:
             task = Task(self, given, config.n_init * config.max_iter)
 
             def on_iteration(state: State) -> bool:
@@ -295,7 +302,9 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         fit_dataset(self, data, resume, on_iteration)
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, *, source: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any = None, *, source: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Fit the first batch of a stream of samples, or update a fitted model with a further batch.
 
         The first batch is fitted as by :meth:`fit`. A further batch takes two passes: its memberships are computed with
@@ -315,6 +324,8 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         source : array-like of shape (n_samples,), or str, optional
             The source of each sample, as for :meth:`fit`. New sources are appended to ``sources_``; a source that is
             not in the batch keeps its noise level, unless there is one level for all.
+        sample_weight : array-like of shape (n_samples,), or str, optional
+            How often each sample counts, as for :meth:`fit`.
 
         Returns
         -------
@@ -324,14 +335,16 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         if home is not None:
             raise TypeError(f"partial_fit takes batches that are here, not on {home}. Hand them over one by one.")
         is_first = not hasattr(self, "components_")
-        with opened(self, X, source, reset=is_first) as data, progress_log(self.verbose) as log:
+        with opened(self, X, source, sample_weight, reset=is_first) as data, progress_log(self.verbose) as log:
             if is_first:
                 return self.fit_data(data, on_iteration=lambda state: log(_iteration_line(state)))
             update(self, data)
             log(f"batch {self.n_steps_}: objective {self.objective_:.8g}, {self.fit_info_['seconds']:.2f} s")
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, *, source: ArrayLike | None = None) -> NDArray[Any]:
+    def fit_transform(
+        self, X: Any, y: Any = None, *, source: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> NDArray[Any]:
         """Fit, and return the memberships of the samples.
 
         Parameters
@@ -342,6 +355,8 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
             Ignored.
         source : array-like of shape (n_samples,), optional
             The source of each sample.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each sample counts, as for :meth:`fit`.
 
         Returns
         -------
@@ -349,10 +364,12 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
             Rows on the simplex.
         """
         check_can_transform(X)
-        self.fit(X, source=source)
+        self.fit(X, source=source, sample_weight=sample_weight)
         return self.transform(X, source=source)
 
-    def fit_predict(self, X: Any, y: Any = None, *, source: ArrayLike | None = None) -> NDArray[np.intp]:
+    def fit_predict(
+        self, X: Any, y: Any = None, *, source: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> NDArray[np.intp]:
         """Fit, and return the cluster of each sample.
 
         Parameters
@@ -363,13 +380,15 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
             Ignored.
         source : array-like of shape (n_samples,), optional
             The source of each sample.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each sample counts, as for :meth:`fit`.
 
         Returns
         -------
         ndarray of int of shape (n_samples,)
         """
         check_can_transform(X)
-        self.fit(X, source=source)
+        self.fit(X, source=source, sample_weight=sample_weight)
         return self.labels_ if hasattr(self, "labels_") else self.predict(X, source=source)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
@@ -396,6 +415,7 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing != "error"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

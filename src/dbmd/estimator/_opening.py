@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from sklearn.utils.validation import validate_data
 
 from dbmd.dataset import Dataset, framework_of, in_memory, is_path, open_data
-from dbmd.estimator._checks import check_feature_names, check_finite, number_sources
+from dbmd.estimator._checks import check_feature_names, check_finite, check_weights, number_sources
 
 if TYPE_CHECKING:
     from dbmd.estimator._dbmd import DBMD
 
 
 @contextmanager
-def opened(model: DBMD, X: Any, source: Any, *, reset: bool) -> Iterator[Dataset]:
+def opened(model: DBMD, X: Any, source: Any, sample_weight: Any, *, reset: bool) -> Iterator[Dataset]:
     """Yield samples as a dataset; what is opened here is closed in the end.
 
     Parameters
@@ -27,10 +28,12 @@ def opened(model: DBMD, X: Any, source: Any, *, reset: bool) -> Iterator[Dataset
         The samples.
     source : array-like of shape (n,) or str, optional
         Their sources, or the column that names them.
+    sample_weight : array-like of shape (n,) or str, optional
+        Their weights, or the column that has them.
     reset : bool
         Whether the samples are to be fitted; else they must have the features of the model.
     """
-    data = _as_dataset(model, X, source, reset=reset)
+    data = _as_dataset(model, X, source, sample_weight, reset=reset)
     try:
         yield data
     finally:
@@ -38,15 +41,19 @@ def opened(model: DBMD, X: Any, source: Any, *, reset: bool) -> Iterator[Dataset
             data.close()
 
 
-def _as_dataset(model: DBMD, X: Any, source: Any, *, reset: bool) -> Dataset:
+def _as_dataset(model: DBMD, X: Any, source: Any, sample_weight: Any, *, reset: bool) -> Dataset:
     if is_path(X) or framework_of(X) in ("spark", model.engine):
-        X, source = _open(model, X, source, reset=reset), None
+        X, source, sample_weight = _open(model, X, source, sample_weight, reset=reset), None, None
     if not isinstance(X, Dataset):
         X = _validated(model, X, reset=reset)
         names, codes = (None, 0) if source is None else number_sources(source, X.shape[0])
-        return in_memory(X, names, codes, getattr(model, "feature_names_in_", None))
+        weights = None if sample_weight is None else check_weights(sample_weight, X.shape[0])
+        more = () if weights is None else (weights,)  # FIXME until join
+        return in_memory(X, names, codes, getattr(model, "feature_names_in_", None), *more)
     if source is not None:
         raise ValueError("A dataset has its own sources: name them in open_data(..., source=).")
+    if sample_weight is not None:
+        raise ValueError("A dataset has its own weights: name them in open_data(..., sample_weight=).")
     if reset:
         return X
     if X.shape[1] != model.n_features_in_:
@@ -56,23 +63,27 @@ def _as_dataset(model: DBMD, X: Any, source: Any, *, reset: bool) -> Dataset:
     return X
 
 
-def _open(model: DBMD, X: Any, source: Any, *, reset: bool) -> Dataset:
+def _open(model: DBMD, X: Any, source: Any, sample_weight: Any, *, reset: bool) -> Dataset:
     """Return files, or a collection that lives on the engine, as a dataset."""
     names = getattr(model, "feature_names_in_", None)
     columns = None if reset or names is None else list(names)
+    how: dict[str, Any] = {"source": source, "sample_weight": sample_weight, "missing": model.missing}
+    how = {name: value for name, value in how.items() if value not in (None, "error")}  # FIXME until join
     if is_path(X):
         # Only a fit is worth a cluster: memberships are computed in this process.
         engine = model.engine if reset and isinstance(model.engine, str) else "local"
-        return open_data(X, source=source, columns=columns, engine=engine)
+        return open_data(X, **how, columns=columns, engine=engine)
     framework = framework_of(X)
     if framework != model.engine:
         raise ValueError(f"The data are on {framework}: fit them with engine={framework!r}. Got {model.engine!r}.")
-    return open_data(X, source=source, columns=columns, n_nodes=model.n_nodes)
+    return open_data(X, **how, columns=columns, n_nodes=model.n_nodes)
 
 
 def _validated(model: DBMD, X: Any, *, reset: bool) -> Any:
+    if isinstance(X, np.ma.MaskedArray):  # whose mask scikit-learn would leave out
+        X = (X if X.dtype.kind == "f" else X.astype(np.float64)).filled(np.nan) if np.ma.is_masked(X) else X.data
     # Narrow types stay as they are: chunks are converted one by one.
     X = validate_data(model, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
     if X.dtype.kind == "f":
-        check_finite(X)
+        check_finite(X, missing=model.missing)
     return X

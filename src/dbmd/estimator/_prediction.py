@@ -98,7 +98,9 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             raise ValueError(f"H must have n_components = {len(self.components_)} columns. Got shape {H.shape}.")
         return np.asarray(H @ self.components_)
 
-    def score(self, X: Any, y: Any = None, *, source: ArrayLike | None = None) -> float:
+    def score(
+        self, X: Any, y: Any = None, *, source: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Return the mean log-likelihood of the samples, given their memberships.
 
         Parameters
@@ -109,13 +111,15 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             Ignored.
         source : array-like of shape (n_samples,), optional
             Their sources, as for :meth:`transform`.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each sample counts in the mean, >= 0.
 
         Returns
         -------
         float
         """
         check_is_fitted(self)
-        with opened(self, X, source, reset=False) as data:
+        with opened(self, X, source, sample_weight, reset=False) as data:
             return mean_log_likelihood(FittedArrays.of(self), data)
 
     def noise_levels(self, data: Dataset) -> NDArray[np.float64]:
@@ -143,5 +147,5 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_can_transform(X)
         if framework_of(X) == "dask":
             return lazy_memberships(self, X, source)
-        with opened(self, X, source, reset=False) as data:
+        with opened(self, X, source, None, reset=False) as data:
             return memberships_of(FittedArrays.of(self), data)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,11 +64,13 @@ class Known:
         names : sequence of str of shape (n_features,), optional
             Their names. If the components have names of features, too, columns are put into this order.
         """
-        if self.columns is not None and names is not None:
-            number = {name: i for i, name in enumerate(self.columns)}
+        numbered = [str(i) for i in range(n_features)]  # the names of columns that have none
+        columns = None if self.columns is None or list(self.columns) == numbered else self.columns
+        if columns is not None and names is not None and list(names) != numbered:
+            number = {name: i for i, name in enumerate(columns)}
             missing = [name for name in names if name not in number]
-            further = sorted({*self.columns} - {*names})
-            if missing or further or len(number) < len(self.columns):
+            further = sorted({*columns} - {*names})
+            if missing or further or len(number) < len(columns):
                 what = f"Missing: {_listed(missing)}." if missing else f"No features of the data: {_listed(further)}."
                 raise ValueError(
                     "The 'known' parameter of DBMD must have the features of the data as columns, each once. "
@@ -80,6 +83,13 @@ class Known:
                 f"Got shape {self.values.shape}."
             )
         return self.values
+
+    @property
+    def fingerprint(self) -> str:
+        """A short text that is the same for the same components."""
+        content = hashlib.sha256(np.ascontiguousarray(self.values).tobytes())
+        content.update(repr((self.values.shape, self.names, self.columns)).encode())
+        return content.hexdigest()[:16]
 
     def component_names(self, n_components: int) -> NDArray[np.object_] | None:
         """Return a name for each component, shape (n_components,); None if the known ones have none.

@@ -31,6 +31,7 @@ from dbmd._utils.fields import (
 from dbmd._utils.model_files import ARRAYS, MODEL, OWNED
 from dbmd.config import Config
 from dbmd.errors import first_line
+from dbmd.model.known import Known
 from dbmd.model.profile import Profile
 from dbmd.model.result import Iteration, check_iteration
 from dbmd.storage import (
@@ -46,6 +47,7 @@ from dbmd.storage import (
 )
 
 FORMAT, FORMAT_VERSION = "dbmd-model", 1
+ARRAY_PARAMS = ("alpha", "init", "known")  # parameters that may be arrays
 M = TypeVar("M")
 
 # The entries of model.json that are read back. Others are for people, or from a later release.
@@ -59,8 +61,9 @@ RECORD = {
     "history": OBJECT.list,
     "n_samples_seen": COUNT,
     "n_steps": COUNT,
+    "known": OBJECT,
 }
-OPTIONAL = ("n_samples_seen", "n_steps")  # the first release did not write them
+OPTIONAL = ("n_samples_seen", "n_steps", "known")  # the first release did not write them, or they may not be there
 FIT = {
     "n_samples": COUNT,
     "seconds": NOT_NEGATIVE,
@@ -133,6 +136,10 @@ def save(
         "n_steps": model.n_steps_,
         "fit": info,
     }
+    if model.known is not None:
+        known = Known.of(model.known)
+        if known.names or known.columns:
+            record["known"] = {"names": known.names, "columns": known.columns}
     files = {MODEL: to_json(signed(record, arrays)), ARRAYS: to_npz(arrays), **beside}
     write_directory(path, files, overwrite=overwrite, owned=OWNED)
     return path
@@ -167,10 +174,10 @@ def _restored(kind: type[M], record: dict[str, Any], arrays: dict[str, Any]) -> 
         check_fields(record["fit"]["data"], DATA, "fit.data.", optional=DATA)
     for i, entry in enumerate(record["history"]):
         check_iteration(entry, f"history[{i}]")
-    if not record["history"]:
+    if not record["history"] and record["params"].get("max_iter") != 0:
         raise ValueError("history must not be empty")
 
-    model: Any = kind(**_params(record["params"], arrays))
+    model: Any = kind(**_params(record["params"], arrays, record.get("known")))
     names, sources = record["feature_names"], record["sources"]
     model.n_features_in_ = record["n_features"]
     model.components_ = arrays["components"]
@@ -200,8 +207,10 @@ def _restored(kind: type[M], record: dict[str, Any], arrays: dict[str, Any]) -> 
     return model
 
 
-def _params(record: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a model, checked."""
+def _params(
+    record: dict[str, Any], arrays: dict[str, Any], names: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return the parameters of a model, checked; ``names`` are those of known components and their columns."""
     params = {"inference": "map"} | record  # the first release had no other
     params.pop("extrapolate", None)  # a parameter of earlier releases
     if params.get("tol", 0.0) is None:
@@ -209,7 +218,11 @@ def _params(record: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
     check_known(params, [f.name for f in fields(Config)], "params")
     kinds = {"random_state": SEED.or_none, "warm_start": SWITCH, "verbose": SWITCH, "engine": TEXT}
     check_fields(params, kinds, "params.", optional=kinds)
-    params |= {name: arrays[f"param_{name}"] for name in ("alpha", "init") if f"param_{name}" in arrays}
+    params |= {name: arrays[f"param_{name}"] for name in ARRAY_PARAMS if f"param_{name}" in arrays}
+    if names is not None:
+        check_fields(names, {"names": TEXT.list.or_none, "columns": TEXT.list.or_none}, "known.")
+        labels = {name: None if each is None else tuple(each) for name, each in names.items()}
+        params["known"] = Known(params["known"], names=labels["names"], columns=labels["columns"])
     Config(**params)
     return params
 
@@ -268,7 +281,9 @@ def read_record(path: Path) -> dict[str, Any]:
 def params_of(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the parameters of a model that can be saved as JSON, and those that are arrays."""
     params, arrays = dict(model.get_params(deep=False)), {}
-    for name in ("alpha", "init"):
+    if params["known"] is not None:
+        params["known"] = Known.of(params["known"])
+    for name in ARRAY_PARAMS:
         if not isinstance(params[name], str) and np.ndim(params[name]) > 0:
             arrays[f"param_{name}"] = np.asarray(params.pop(name), dtype=np.float64)
     if not isinstance(params["engine"], str):

@@ -27,9 +27,9 @@ class DBMD(Estimator, DBMDParams, DefaultParamsReadable, DefaultParamsWritable):
     ----------
     **params
         By name: k, solver, noise, alpha, lam, init, nInit, maxIter, tol, solverOptions, numPartitions, seed, verbose,
-        which are those of :class:`dbmd.DBMD` (n_components is k, random_state is seed, n_nodes is numPartitions), and
-        the columns featuresCol, predictionCol, probabilityCol, sourceCol and labelCol. ``explainParams()`` has a line
-        on each.
+        scaling, log, brightness, shares, offsets, missing, nonnegative, known, which are those of :class:`dbmd.DBMD`
+        (n_components is k, random_state is seed, n_nodes is numPartitions), and the columns featuresCol, predictionCol,
+        probabilityCol, brightnessCol, sourceCol, weightCol and labelCol. ``explainParams()`` has a line on each.
     """
 
     __signature__ = SIGNATURE
@@ -47,7 +47,7 @@ class DBMD(Estimator, DBMDParams, DefaultParamsReadable, DefaultParamsWritable):
 
     def _fit(self, dataset: DataFrame) -> DBMDModel:
         check_features(dataset, self._value("featuresCol"))
-        for param in ("sourceCol", "labelCol"):
+        for param in ("sourceCol", "weightCol", "labelCol"):
             if self._value(param):
                 check_is_there(dataset, self._value(param), param)
         with spark_names():
@@ -57,7 +57,9 @@ class DBMD(Estimator, DBMDParams, DefaultParamsReadable, DefaultParamsWritable):
                 dataset,
                 columns=[self._value("featuresCol")],
                 source=self._value("sourceCol") or None,
+                sample_weight=self._value("weightCol") or None,
                 label=self._value("labelCol") or None,
+                missing=self._value("missing"),
                 n_nodes=self._value("numPartitions"),
             ) as data:
                 estimator.fit(data)

@@ -14,6 +14,7 @@ import numpy as np
 from pyspark.ml.param import Param, Params, TypeConverters
 
 from dbmd.config import Config
+from dbmd.model.known import Known
 
 # Parameters that have another name in pyspark.ml; the names of all others are those of Config in camel case.
 RENAMED = {"n_components": "k", "random_state": "seed", "n_nodes": "numPartitions"}
@@ -28,6 +29,8 @@ COLUMNS: dict[str, tuple[str | None, str]] = {
     "predictionCol": ("prediction", "Column to add with the cluster of each sample; '' adds none."),
     "probabilityCol": ("probability", "Column to add with the memberships of each sample; '' adds none."),
     "sourceCol": (None, "Column that names the source of each sample; unset, all are of one source."),
+    "weightCol": (None, "Column that says how often each sample counts, >= 0; unset, all count once."),
+    "brightnessCol": (None, "Column to add with the brightness of each sample, if the model has it; unset adds none."),
     "labelCol": (None, "Column with known classes: never a feature, only compared with the clusters found."),
 }
 
@@ -58,7 +61,14 @@ def spark_names() -> Iterator[None]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value that can be written as JSON: lists for arrays and vectors, Python's numbers for NumPy's."""
+    """Return a value that can be written as JSON: lists for arrays and vectors, Python's numbers for NumPy's.
+
+    Known components with names become a dict from names to vectors.
+    """
+    if isinstance(value, Known) or hasattr(value, "columns"):
+        known = Known.of(value)
+        rows = known.values.tolist()
+        return rows if known.names is None else dict(zip(known.names, rows, strict=True))
     if hasattr(value, "toArray"):  # of pyspark.ml
         value = value.toArray()
     if isinstance(value, np.ndarray | np.generic):
@@ -83,7 +93,11 @@ def _converter(name: str) -> Callable[[Any], Any]:
             with spark_names():
                 n_components = len(value) if isinstance(value, list) else Config.n_components
                 Config(inference="map", alpha=value, n_components=n_components)
-        elif name != "solver_options":  # which depend on the solver: a fit checks them together
+        elif name == "known":  # whether there are so many components is checked by a fit
+            with spark_names():
+                Config(known=value, n_components=max(1, len(value) if isinstance(value, list | dict) else 1))
+        # Options depend on the solver, and no iteration at all on what is known: a fit checks them together.
+        elif name != "solver_options" and (name, value) != ("max_iter", 0):
             with spark_names():
                 Config(**{name: value})
         return value
