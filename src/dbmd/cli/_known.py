@@ -31,8 +31,8 @@ def read_known(path: str) -> Known:
     features = [name for name, kind in reader.columns.items() if name not in (*text, *reader.index)]
     if len(text) > 1 and text[1] in reader.columns:
         raise DataError(
-            f"{reader.location}: the columns {text[0]!r} and {text[1]!r} hold text. One of them may name the components; "
-            "all others must be features."
+            f"{reader.location}: the columns {text[0]!r} and {text[1]!r} hold text. One of them may name the "
+            "components; all others must be features."
         )
     if not features:
         raise DataError(f"{reader.location}: has no columns of numbers.")

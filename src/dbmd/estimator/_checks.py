@@ -97,27 +97,6 @@ def _is_missing(label: Any) -> bool:
         return True
 
 
-def check_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
-    """Return the weights of samples, shape (n,), or raise a ValueError that says what is wrong with them."""
-    values = np.asarray(sample_weight)
-    if values.dtype.kind not in "biuf":
-        try:
-            values = values.astype(np.float64)
-        except (TypeError, ValueError):
-            raise TypeError(f"sample_weight must be numbers. Got an array of {values.dtype}.") from None
-    if values.shape != (n,):
-        raise ValueError(
-            f"sample_weight must have one weight for each of the {n} samples, shape ({n},). Got shape {values.shape}."
-        )
-    values = values.astype(np.float64)
-    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0.0)))
-    if wrong.size:
-        raise ValueError(f"sample_weight must be finite and >= 0. Got {values[wrong[0]]} for sample {wrong[0]}.")
-    if not values.any():
-        raise ValueError("sample_weight must be above 0 for some sample. Got zeros only.")
-    return values
-
-
 def check_finite(X: Any, missing: Missing = "error") -> None:
     """Raise a ValueError that names the first entry that is not a finite number.
 

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from dbmd.dataset import Dataset, framework_of, in_memory, is_path, open_data
-from dbmd.estimator._checks import check_feature_names, check_finite, check_weights, number_sources
+from dbmd.estimator._checks import check_feature_names, check_finite, number_sources
 
 if TYPE_CHECKING:
     from dbmd.estimator._dbmd import DBMD
@@ -47,8 +47,7 @@ def _as_dataset(model: DBMD, X: Any, source: Any, sample_weight: Any, *, reset: 
     if not isinstance(X, Dataset):
         X = _validated(model, X, reset=reset)
         names, codes = (None, 0) if source is None else number_sources(source, X.shape[0])
-        weights = None if sample_weight is None else check_weights(sample_weight, X.shape[0])
-        more = () if weights is None else (weights,)  # FIXME until join
+        more = () if sample_weight is None else (sample_weight,)  # FIXME until join
         return in_memory(X, names, codes, getattr(model, "feature_names_in_", None), *more)
     if source is not None:
         raise ValueError("A dataset has its own sources: name them in open_data(..., source=).")

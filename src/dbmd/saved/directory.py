@@ -207,9 +207,7 @@ def _restored(kind: type[M], record: dict[str, Any], arrays: dict[str, Any]) -> 
     return model
 
 
-def _params(
-    record: dict[str, Any], arrays: dict[str, Any], names: Mapping[str, Any] | None
-) -> dict[str, Any]:
+def _params(record: dict[str, Any], arrays: dict[str, Any], names: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the parameters of a model, checked; ``names`` are those of known components and their columns."""
     params = {"inference": "map"} | record  # the first release had no other
     params.pop("extrapolate", None)  # a parameter of earlier releases
