@@ -39,6 +39,7 @@ from dbmd.model.noise import Noise
 from dbmd.model.objective import explained_variance, objective
 from dbmd.model.past import PastStatistics
 from dbmd.model.result import Iteration, Result, State
+from dbmd.model.start import Sample
 from dbmd.model.statistics import Float, PerSource
 from dbmd.protocols import Engine
 from dbmd.registry import load_solver
@@ -65,6 +66,7 @@ def fit(
     start: tuple[Float, Float] | None = None,
     resume: State | None = None,
     on_iteration: OnIteration = lambda state: None,
+    on_sample: Callable[[Sample], object] = lambda sample: None,
 ) -> Result:
     """Return the best of ``config.n_init`` fits.
 
@@ -91,12 +93,14 @@ def fit(
     on_iteration : callable
         Called with the :class:`~dbmd.model.result.State` after each iteration. If it returns something true, the
         descent stops.
+    on_sample : callable
+        Called with the samples that are drawn for each start, if any are.
 
     Returns
     -------
     Result
     """
-    setting = Setting(engine, config, n_sources, dtype, known)
+    setting = Setting(engine, config, n_sources, dtype, known, on_sample)
     parts = setting.parts
     given = config.start(n_features) if known is None or known.shape[1] < config.n_components else known
     attempts = config.n_init if start is None and given is None else 1
@@ -165,6 +169,7 @@ def fit(
         PastStatistics(found.stats, origin),
         parts.offsets(V).T if parts.n_offsets else None,
         None if offset_prior is None else offset_prior.variance,
+        Noise(config.noise, n_sources, best.floor, float(np.finfo(dtype).eps)).is_at_floor(sigma2, parts.W(V)),
     )
 
 

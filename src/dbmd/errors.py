@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from dbmd._utils.text import one_line
 
-__all__ = ["DataError", "EngineError"]
+__all__ = ["DataError", "DataWarning", "EngineError"]
 
 
 class DataError(ValueError):
@@ -15,6 +15,13 @@ class DataError(ValueError):
 
     def __str__(self) -> str:
         return one_line(super().__str__())  # names of files and columns may hold any character
+
+
+class DataWarning(UserWarning):
+    """Warns of data or a fit that should not be relied on as they are; the message says why, and what to do.
+
+    ``fit_info_["warnings"]`` of a model has the same texts.
+    """
 
 
 class EngineError(RuntimeError):

@@ -64,6 +64,8 @@ class Setting:
         Of the data.
     known : array of shape (m, n_known), optional
         The known components.
+    on_sample : callable
+        Called with the samples that are drawn for the start.
     """
 
     engine: Engine
@@ -71,6 +73,7 @@ class Setting:
     n_sources: int
     dtype: np.dtype[Any]
     known: Float | None = None
+    on_sample: Callable[[Sample], object] = lambda sample: None
 
     @property
     def parts(self) -> Parts:
@@ -116,6 +119,7 @@ def find_start(
         W = STARTS[str(config.init)](setting.engine.ask, r, seed)
         return start_from(setting, moments, seed, evidence, setting.with_known(W))
     sample = draw_sample(setting.engine.ask, moments, n_patterns, seed, is_dense=bool(parts.n_offsets))
+    setting.on_sample(sample)
     D = source_means(sample, setting.n_sources) if parts.n_offsets else None
     centred = sample if D is None else without_offsets(sample, D)
     with ThreadPoolExecutor(available_threads()) as pool, one_blas_thread():
@@ -199,6 +203,7 @@ def _find_evidence(setting: Setting, moments: PerSource[Moments], seed: int, sig
     parts = setting.parts
     r = parts.n_patterns
     sample = draw_sample(setting.engine.ask, moments, r, seed, is_dense=bool(parts.n_offsets))
+    setting.on_sample(sample)
     if parts.n_offsets:
         sample = without_offsets(sample, source_means(sample, len(sigma2)))
     with one_blas_thread():

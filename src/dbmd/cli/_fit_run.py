@@ -26,6 +26,7 @@ from dbmd.cli._summary import in_words, summary
 from dbmd.config import Config
 from dbmd.data.address import shown
 from dbmd.dataset import Dataset, open_data
+from dbmd.errors import DataWarning
 from dbmd.estimator import DBMD, load
 from dbmd.model.known import Known
 from dbmd.model.result import State
@@ -181,8 +182,10 @@ class FitRun:
                 progress(now)
 
             model.fit_data(data, resume=state, on_iteration=on_iteration)
-        for text in dict.fromkeys(str(warning.message) for warning in caught):
-            self._message(f"Note: {in_options(text)}")
+        texts = [in_options(str(each.message)) for each in caught if not issubclass(each.category, DataWarning)]
+        texts += [finding["command_text"] for finding in model.fit_info_["warnings"]]
+        for text in dict.fromkeys(texts):
+            self._message(f"Note: {text}")
         return model, checkpoint
 
     def _checkpoint(self, data: Dataset, progress: Progress) -> Checkpoint:

@@ -9,6 +9,7 @@ import numpy as np
 
 from dbmd._utils.text import printable, quoted
 from dbmd.cli._progress import duration
+from dbmd.advice.findings import says_much
 from dbmd.metrics import agreement
 from dbmd.report.words import percent, plural
 
@@ -26,6 +27,9 @@ def summary(model: Any) -> dict[str, Any]:
         "seconds": round(info["seconds"], 3),
         "objective": model.objective_,
         "explained": info["explained"],
+        "warnings": [
+            {"kind": finding["kind"], "text": finding["command_text"]} for finding in info.get("warnings", [])
+        ],
         "sources": [
             {"name": name, "n": int(n), "noise": float(np.sqrt(variance)), "noise_variance": float(variance)}
             for name, n, variance in zip(model.sources_.tolist(), model.profile_.n, model.noise_variance_, strict=True)
@@ -40,12 +44,18 @@ def summary(model: Any) -> dict[str, Any]:
     return found
 
 
+def _explains(found: dict[str, Any]) -> str:
+    """Return which fraction of the variance is explained, unless a warning says that it means nothing."""
+    kinds = [each["kind"] for each in found["warnings"]]
+    return f"; explains {percent(found['explained'])} of the variance" if says_much(found["explained"], kinds) else ""
+
+
 def in_words(found: dict[str, Any]) -> str:
     """Return a summary as text."""
     ended = "converged" if found["converged"] else "did not converge"
     lines = [
         f"{ended.capitalize()} in {plural(found['n_iter'], 'iteration')}, {duration(found['seconds'])}. "
-        f"Objective {found['objective']:.8g}; explains {percent(found['explained'])} of the variance.",
+        f"Objective {found['objective']:.8g}{_explains(found)}.",
     ]
     if len(found["sources"]) > 1:
         lines.append("")

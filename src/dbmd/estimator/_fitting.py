@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from dbmd import algorithm, online
 from dbmd.config import Config
 from dbmd.dataset import Dataset
+from dbmd.estimator._advisor import OF_DATA, Advisor
 from dbmd.estimator._checks import number_among
 from dbmd.estimator._learned import (
     excess_attributes,
@@ -54,7 +55,7 @@ def fit_dataset(model: DBMD, data: Dataset, resume: State | None, on_iteration: 
         if W is not None and np.array_equal(data.model_sources, model.sources_):
             start = W, model.noise_variance_
     seed = int(check_random_state(model.random_state).randint(2**31 - 1))
-    parts = config.parts(data.n_sources)
+    parts, advisor = config.parts(data.n_sources), Advisor(config, data)
     with data.on(config.engine, config.n_nodes, parts.n_patterns) as engine:
         result = algorithm.fit(
             engine,
@@ -68,7 +69,9 @@ def fit_dataset(model: DBMD, data: Dataset, resume: State | None, on_iteration: 
             start=start,
             resume=resume,
             on_iteration=on_iteration,
+            on_sample=advisor.look_at,
         )
+        advisor.look_at_what_was_drawn(engine, resume, seed)
         labels = _labels(engine, data, parts, result.W if config.shares == "energy" else None)
     is_numbered_by_size = isinstance(config.init, str) and np.ndim(config.alpha) == 0
     before = sum(record.seconds for record in resume.history) if resume is not None else 0.0
@@ -88,6 +91,7 @@ def fit_dataset(model: DBMD, data: Dataset, resume: State | None, on_iteration: 
         ),
     )
     _warn_if_unconverged(result, config)
+    advisor.advise(model, result)
 
 
 def update(model: DBMD, data: Dataset) -> None:
@@ -123,7 +127,7 @@ def update(model: DBMD, data: Dataset) -> None:
             dtype=data.dtype,
         )
         labels = _labels(engine, data, parts, result.W if config.shares == "energy" else None)
-    noise_excess = None
+    noise_excess, told = None, model.fit_info_.get("warnings", [])
     if result.evidence is not None:
         noise_excess = np.resize(model.noise_excess_, len(source_names))
         noise_excess[codes] = result.evidence.excess
@@ -141,6 +145,8 @@ def update(model: DBMD, data: Dataset) -> None:
             seed=_seed(model),
         ),
     )
+    # What the data of the first batch asked for, this one asks for, too. Small clusters are normal in a batch.
+    model.fit_info_["warnings"] = [each for each in told if each["kind"] in OF_DATA]
 
 
 def _n_classes(data: Dataset) -> int:

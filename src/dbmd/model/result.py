@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dbmd._utils.fields import COUNT, FLAG, NOT_NEGATIVE, NUMBER, check_fields, check_known
 from dbmd.model.evidence import Evidence
 from dbmd.model.lbfgs import LBFGS
@@ -171,6 +174,8 @@ class Result:
         The offset of each source; None if they have none.
     offset_variance : float, optional
         The variance of their prior, t^2.
+    is_at_floor : array of bool of shape (n_sources,), optional
+        Which noise levels are as low as they can be; None after a single step.
     """
 
     W: Float
@@ -184,3 +189,4 @@ class Result:
     past: PastStatistics
     offsets: Float | None = None
     offset_variance: float | None = None
+    is_at_floor: NDArray[np.bool_] | None = None

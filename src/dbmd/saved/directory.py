@@ -77,6 +77,7 @@ FIT = {
     "versions": TEXT.map,
     "created": TEXT,
     "command": TEXT,
+    "warnings": TEXT.map.list,
 }
 # Parameters that Config does not check. True and 1 are the same to Python.
 SEED = Kind("a whole number >= 0", lambda value: isinstance(value, int) and value >= 0)

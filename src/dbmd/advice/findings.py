@@ -1,0 +1,187 @@
+"""Findings: what a user should know about a fit, each with what to do, in words for Python and for the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dbmd._utils.text import one_line, quoted
+from dbmd.advice.columns import Columns
+from dbmd.config import Config
+from dbmd.model.profile import Profile
+
+MOST = 0.9  # fraction of the variance from which one feature decides the result
+FEW = 10  # samples: a component that leads fewer is hardly known
+MANY = 300  # samples: among fewer, a cluster of some samples is nothing special
+NAMED = 3  # so many are named, of sources and features
+LENGTH = 60  # characters of a name
+PRAISE = 0.95  # explained fraction of the variance that reads as praise
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a user should know about a fit, and what to do.
+
+    Attributes
+    ----------
+    kind : {"variance", "identifier", "noise", "source", "pattern", "check"}
+        What it is about.
+    text : str
+        One or two sentences, with parameters as in Python.
+    command_text : str
+        The same, with options of the command line.
+    """
+
+    kind: str
+    text: str
+    command_text: str
+
+    def asdict(self) -> dict[str, str]:
+        """Return a plain dictionary, as ``fit_info_["warnings"]`` has it."""
+        return asdict(self)
+
+
+def of_columns(found: Columns, config: Config, feature_names: Sequence[Any] | None) -> Iterator[Finding]:
+    """Yield what the columns of the data ask for.
+
+    Parameters
+    ----------
+    found : Columns
+        What is odd about them.
+    config : Config
+        The parameters of the fit.
+    feature_names : sequence of str, optional
+        Names of the features.
+    """
+    if found.fraction > MOST and not found.is_alone and config.scaling != "standard":
+        name = _feature(found.leading, feature_names)
+        yield _finding(
+            "variance",
+            f"{name[0].upper()}{name[1:]} has {_percent(found.fraction)} of the variance of the data, so it alone "
+            "decides the result. To give all features the same scale, set ",
+            'scaling="standard"',
+            "--scaling standard",
+        )
+    identifiers = [*found.rising, *found.distinct]
+    if identifiers:
+        listed = _listed([_feature(j, feature_names) for j in identifiers])
+        several = len(identifiers) > 1
+        why = "values rise or fall from row to row" if found.rising else "values are whole numbers that all differ"
+        if found.rising and found.distinct:
+            why = "values all differ"
+        drop = " ".join(f"--drop {quoted(str(feature_names[j]))}" for j in identifiers) if feature_names is not None else ""
+        them = "them" if several else "it"
+        yield _finding(
+            "identifier",
+            f"{listed[0].upper()}{listed[1:]} {'look like identifiers' if several else 'looks like an identifier'}: "
+            f"{'their' if several else 'its'} {why}. Such numbers say nothing about a sample: ",
+            f"leave {them} out",
+            f"leave {them} out with {drop}" if drop else f"leave {them} out",
+        )
+
+
+def of_result(
+    profile: Profile,
+    is_at_floor: NDArray[np.bool_],
+    config: Config,
+    source_names: Sequence[Any],
+) -> Iterator[Finding]:
+    """Yield what the result of a fit asks for.
+
+    Parameters
+    ----------
+    profile : Profile
+        Counts of the memberships.
+    is_at_floor : array of bool of shape (n_sources,)
+        Which noise levels are as low as they can be.
+    config : Config
+        The parameters of the fit.
+    source_names : sequence of shape (n_sources,)
+        The sources.
+    """
+    yield from of_noise(is_at_floor & (profile.n > 0), source_names)
+    r, n = config.n_components, int(profile.n.sum())
+    small = np.flatnonzero((profile.n > 0) & (profile.n < r))
+    if len(small) and (config.noise == "source" or config.offsets):
+        listed = _listed([f"{_source(source_names[c])} ({profile.n[c]})" for c in small])
+        what = "their noise levels are" if len(small) > 1 else "its noise level is"
+        yield _finding(
+            "source",
+            f"{listed[0].upper()}{listed[1:]} {'have' if len(small) > 1 else 'has'} fewer samples than there are "
+            f"components ({r}), so {what} unreliable. Put small sources together, or set ",
+            'noise="shared"',
+            "--noise shared",
+        )
+    counts = profile.counts.sum(axis=0)
+    few = np.flatnonzero((counts < FEW) & (np.arange(r) >= config.n_known))
+    if len(few) and n >= MANY and n >= 2 * FEW * r:
+        listed = _listed([f"pattern {k} ({counts[k]})" for k in few])
+        yield _finding(
+            "pattern",
+            f"{listed[0].upper()}{listed[1:]} {'lead' if len(few) > 1 else 'leads'} fewer than {FEW} samples. Look at "
+            "these samples: they may be outliers or errors. If not, try fewer components, such as ",
+            f"n_components={max(1, r - len(few))}",
+            f"-k {max(1, r - len(few))}",
+        )
+
+
+def of_noise(is_at_floor: NDArray[np.bool_], source_names: Sequence[Any]) -> Iterator[Finding]:
+    """Yield a finding if noise levels are as low as they can be.
+
+    Parameters
+    ----------
+    is_at_floor : array of bool of shape (n_sources,)
+        Which ones are.
+    source_names : sequence of shape (n_sources,)
+        The sources.
+    """
+    low = np.flatnonzero(is_at_floor)
+    if not len(low):
+        return
+    of = "" if len(source_names) == 1 else f" of {_listed([_source(source_names[c]) for c in low])}"
+    what = f"The noise level{of} is" if len(low) == 1 else f"The noise levels{of} are"
+    text = (
+        f"{what} at the lower limit: the patterns reproduce the samples up to rounding. This happens with about as many "
+        "components as there are features or different samples, and where few features are much larger than all "
+        "others. Try fewer components, or "
+    )
+    yield _finding("noise", text, 'scaling="standard"', "--scaling standard")
+
+
+def says_much(explained: float | None, kinds: Collection[str]) -> bool:
+    """Return whether the explained fraction of the variance is worth telling, beside findings of these kinds.
+
+    Where one feature has almost all variance, or the patterns reproduce every sample, a high fraction is a part of the
+    problem. Beside other findings it is told unless it would be read as praise.
+    """
+    if explained is None or {"variance", "identifier", "noise"} & set(kinds):
+        return False
+    return not kinds or explained < PRAISE
+
+
+def _finding(kind: str, text: str, in_python: str, on_the_command_line: str) -> Finding:
+    """Return a finding whose text ends with what to do."""
+    return Finding(kind, f"{text}{in_python}.", f"{text}{on_the_command_line}.")
+
+
+def _feature(number: int, names: Sequence[Any] | None) -> str:
+    return f"feature {number}" if names is None else f"feature {one_line(names[number], LENGTH)!r}"
+
+
+def _source(label: Any) -> str:
+    return f"source {one_line(label, LENGTH)!r}" if isinstance(label, str) else f"source {label}"
+
+
+def _listed(names: list[str]) -> str:
+    """Return names as a part of a sentence."""
+    if len(names) > NAMED:
+        return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
+def _percent(fraction: float) -> str:
+    return f"{100.0 * fraction:.0f}%" if fraction < 0.99 else "over 99%"
