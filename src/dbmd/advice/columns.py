@@ -70,16 +70,14 @@ def look_at(
     as_given : callable
         Returns values of some columns, shape (n, k), in the units of the data; the columns come second.
     """
-    variances = _variances(Xt, weights)
-    leading, total = int(np.argmax(variances)), float(variances.sum())
-    fraction = float(variances[leading]) / total if total > 0.0 else 0.0
+    spread = variances(Xt, weights)
+    leading, total = int(np.argmax(spread)), float(spread.sum())
+    fraction = float(spread[leading]) / total if total > 0.0 else 0.0
     rising, distinct = _identifiers(Xt, source_codes, as_given)
-    return Columns(leading, fraction, int((variances > 0.0).sum()) <= 1, rising, distinct)
+    return Columns(leading, fraction, int((spread > 0.0).sum()) <= 1, rising, distinct)
 
 
-def _identifiers(
-    Xt: Any, source_codes: NDArray[np.intp], as_given: AsGiven
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _identifiers(Xt: Any, source_codes: NDArray[np.intp], as_given: AsGiven) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the features that rise from row to row, and further ones of whole numbers that differ on purpose."""
     order = np.argsort(source_codes, kind="stable")
     is_next = np.diff(source_codes[order]) == 0  # pairs of rows of one source
@@ -104,8 +102,16 @@ def _identifiers(
     return tuple(rising.tolist()), tuple(dense)
 
 
-def _variances(Xt: Any, weights: Float) -> Float:
-    """Return the variance of each feature, shape (m,)."""
+def variances(Xt: Any, weights: Float) -> Float:
+    """Return the variance of each feature, shape (m,); 0 where it is rounding.
+
+    Parameters
+    ----------
+    Xt : array or CSR array of shape (n, m)
+        Samples.
+    weights : array of shape (n,)
+        For how many samples each stands.
+    """
     n, m = Xt.shape
     fractions = weights / weights.sum()
     if sparse.issparse(Xt):

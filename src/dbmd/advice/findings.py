@@ -73,14 +73,16 @@ def of_columns(found: Columns, config: Config, feature_names: Sequence[Any] | No
         why = "values rise or fall from row to row" if found.rising else "values are whole numbers that all differ"
         if found.rising and found.distinct:
             why = "values all differ"
-        drop = " ".join(f"--drop {quoted(str(feature_names[j]))}" for j in identifiers) if feature_names is not None else ""
         them = "them" if several else "it"
+        drop = ""
+        if feature_names is not None:
+            drop = " with " + " ".join(f"--drop {quoted(str(feature_names[j]))}" for j in identifiers)
         yield _finding(
             "identifier",
             f"{listed[0].upper()}{listed[1:]} {'look like identifiers' if several else 'looks like an identifier'}: "
             f"{'their' if several else 'its'} {why}. Such numbers say nothing about a sample: ",
             f"leave {them} out",
-            f"leave {them} out with {drop}" if drop else f"leave {them} out",
+            f"leave {them} out{drop}",
         )
 
 
@@ -105,7 +107,7 @@ def of_result(
     """
     yield from of_noise(is_at_floor & (profile.n > 0), source_names)
     r, n = config.n_components, int(profile.n.sum())
-    small = np.flatnonzero((profile.n > 0) & (profile.n < r))
+    small = np.flatnonzero((profile.n > 0) & (profile.n < r)).tolist()
     if len(small) and (config.noise == "source" or config.offsets):
         listed = _listed([f"{_source(source_names[c])} ({profile.n[c]})" for c in small])
         what = "their noise levels are" if len(small) > 1 else "its noise level is"
@@ -117,7 +119,7 @@ def of_result(
             "--noise shared",
         )
     counts = profile.counts.sum(axis=0)
-    few = np.flatnonzero((counts < FEW) & (np.arange(r) >= config.n_known))
+    few = np.flatnonzero((counts < FEW) & (np.arange(r) >= config.n_known)).tolist()
     if len(few) and n >= MANY and n >= 2 * FEW * r:
         listed = _listed([f"pattern {k} ({counts[k]})" for k in few])
         yield _finding(
@@ -139,15 +141,15 @@ def of_noise(is_at_floor: NDArray[np.bool_], source_names: Sequence[Any]) -> Ite
     source_names : sequence of shape (n_sources,)
         The sources.
     """
-    low = np.flatnonzero(is_at_floor)
+    low = np.flatnonzero(is_at_floor).tolist()
     if not len(low):
         return
     of = "" if len(source_names) == 1 else f" of {_listed([_source(source_names[c]) for c in low])}"
     what = f"The noise level{of} is" if len(low) == 1 else f"The noise levels{of} are"
     text = (
-        f"{what} at the lower limit: the patterns reproduce the samples up to rounding. This happens with about as many "
-        "components as there are features or different samples, and where few features are much larger than all "
-        "others. Try fewer components, or "
+        f"{what} at the lower limit: the patterns reproduce the samples up to rounding. This happens with about as "
+        "many components as there are features or different samples, and where few features are much larger than "
+        "all others. Try fewer components, or "
     )
     yield _finding("noise", text, 'scaling="standard"', "--scaling standard")
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from dbmd._utils.text import printable, quoted
-from dbmd.cli._progress import duration
 from dbmd.advice.findings import says_much
+from dbmd.cli._progress import duration
 from dbmd.metrics import agreement
-from dbmd.report.words import percent, plural
+from dbmd.report.numbers import percent, plural
 
 
 def summary(model: Any) -> dict[str, Any]:

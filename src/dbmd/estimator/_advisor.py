@@ -69,7 +69,7 @@ class Advisor:
 
 
 def _levels_up() -> int:
-    """Return how many calls up the first one is that is neither dbmd nor scikit-learn: the line that asked for a fit."""
+    """Return how many calls up the line is that asked for the fit: neither in dbmd nor in scikit-learn."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("dbmd", "sklearn"):
         level, frame = level + 1, frame.f_back

@@ -61,7 +61,7 @@ class Evidence:
         """Return which rows, by their numbers in the whole data, have a covariance computed, shape (n,); None: all."""
         if self.one_in == 1:
             return None
-        return _golden(rows) < 1.0 / self.one_in
+        return golden(rows) < 1.0 / self.one_in
 
     def cost(self, source_code: int, S: Float, log_det: float, Q: Float, sigma2: float) -> float:
         """Return what the memberships of a source add to the objective, in addition to the expected squares.
@@ -122,7 +122,7 @@ def noise_excess(
     n, m = Xt.shape
     # A part of the samples is enough; directions of wide samples take most of the time of a start.
     every = max(1, min((Xt.nnz if sparse.issparse(Xt) else n * m) // ENOUGH_NUMBERS, n // (100 * r)))
-    position = _golden(np.arange(n))
+    position = golden(np.arange(n))
     halves = [np.flatnonzero((position >= first) & (position < first + 0.5 / every)) for first in (0.0, 0.5)]
     count = min(2 * r - 2, m, *(len(half) - 1 for half in halves))
     if count < r:  # no direction is left
@@ -144,7 +144,7 @@ def noise_excess(
     return np.maximum(1.0, (seen * own + FEW * of_all) / (seen + FEW))
 
 
-def _golden(rows: NDArray[np.integer]) -> Float:
+def golden(rows: NDArray[np.integer]) -> Float:
     """Return multiples of the golden ratio modulo one, shape (n,): uniform, also where sources or classes alternate."""
     with np.errstate(over="ignore"):
         mixed = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)

@@ -9,15 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dbmd.advice.findings import says_much
 from dbmd.config import Config
 from dbmd.metrics import agreement, match
 from dbmd.model.profile import BINS, Profile
-from dbmd.report.basis import check_image_shape, describe_features, describe_images
+from dbmd.report.basis import FAINT, TOP, check_image_shape, describe_features, describe_images
 from dbmd.report.plain import VALUE, clean, number, numbers, text, value_text
 
 # However large the model is, no more than this is drawn. The page says what is left out.
 SOURCES, CLUSTERS, CLASSES, ITERATIONS = 60, 100, 40, 200
-PATHS, COMMAND = 20, 4000
+PATHS, COMMAND, WARNINGS, SENTENCES = 20, 4000, 12, 800
 CLEAR, MAJORITY = 0.9, 0.5  # memberships from which a sample belongs clearly, or mostly, to one cluster
 
 
@@ -48,6 +49,9 @@ def describe(model: Any, image_shape: Sequence[int] | None = None) -> dict[str, 
     profile: Profile = model.profile_
     info: dict[str, Any] = model.fit_info_
 
+    warnings = _warnings(info)
+    tells_explained = says_much(info.get("explained"), [warning["kind"] for warning in warnings])
+
     by_noise = np.argsort(model.noise_variance_, kind="stable")
     sources = _evenly(by_noise, SOURCES)
     by_size = np.argsort(-np.asarray(model.cluster_sizes_), kind="stable")
@@ -60,13 +64,16 @@ def describe(model: Any, image_shape: Sequence[int] | None = None) -> dict[str, 
         "n_features": W.shape[1],
         "n_clusters": len(W),
         "n_sources": len(model.sources_),
-        "fit": _fit(model, info),
-        "sources": _sources(model, profile, info, sources),
+        "warnings": warnings,
+        "fit": _fit(model, info) | {"explained": number(info.get("explained")) if tells_explained else None},
+        "preparation": _preparation(model, info),
+        "sources": _sources(model, profile, info if tells_explained else {}, sources),
+        "offsets": _offsets(model, names, sources),
         "clusters": _clusters(model, profile, labels, clusters),
         "mix": _mix(profile, sources, clusters),
         "basis": describe_images(W[clusters], sizes, shape) if shape else describe_features(W[clusters], sizes, names),
         "memberships": _memberships(profile),
-        "classes": _classes(profile, labels, by_size) if labels else None,
+        "classes": _classes(profile, labels, by_size, getattr(model, "component_names_", None)) if labels else None,
         "convergence": _convergence(model.history_),
         "provenance": _provenance(model, info),
     }
@@ -79,12 +86,60 @@ def _fit(model: Any, info: dict[str, Any]) -> dict[str, Any]:
         "seconds": number(info.get("seconds")),
         "iterations": int(model.n_iter_),
         "objective": number(model.objective_),
-        "explained": number(info.get("explained")),
         "noise": model.noise if isinstance(model.noise, str) else "fixed",
         "inference": model.inference,
         "effective_features": number(getattr(model, "effective_features_", None)),
-        "change": number(model.history_[-1].change),
+        "change": number(model.history_[-1].change) if model.history_ else None,
     }
+
+
+def _warnings(info: dict[str, Any]) -> list[dict[str, str]]:
+    """Return what a user should know first, in words for Python, or for the command line if the fit was made there."""
+    words = "command_text" if info.get("command") else "text"
+    return [
+        {"kind": text(found["kind"]), "text": text(found[words], SENTENCES)}
+        for found in (info.get("warnings") or [])[:WARNINGS]
+    ]
+
+
+def _preparation(model: Any, info: dict[str, Any]) -> dict[str, Any]:
+    """Return what was done to the data, and which parts the model has besides components and noise."""
+    return {
+        "log": bool(model.log),
+        "scaling": model.scaling,
+        "unit": text(info.get("noise_unit") or "the data"),
+        "brightness": bool(model.brightness),
+        "shares": model.shares,
+        "missing": model.missing,
+        "missing_fraction": number(info.get("missing_fraction")),
+        "n_known": 0 if model.known is None else len(model.known),
+    }
+
+
+def _offsets(model: Any, names: Sequence[Any] | None, shown: NDArray[np.intp]) -> list[dict[str, Any]] | None:
+    """Return for each source the size of its offset, and the features in which it is largest; None without offsets.
+
+    The size is the root mean square over the features, so that it can be compared with the noise level.
+    """
+    offsets = getattr(model, "offsets_", None)
+    if offsets is None:
+        return None
+    described = []
+    for c in shown:
+        offset = np.asarray(offsets[c], float)
+        top = np.argsort(-np.abs(offset), kind="stable")[:TOP]
+        described.append(
+            {
+                "name": _source_name(model.sources_[c]),
+                "size": number(np.sqrt(np.mean(offset**2))),
+                "top": [
+                    {"name": f"feature {j}" if names is None else text(names[j]), "value": number(offset[j])}
+                    for j in top
+                    if abs(offset[j]) > FAINT * np.abs(offset).max()
+                ],
+            }
+        )
+    return described
 
 
 def _sources(model: Any, profile: Profile, info: dict[str, Any], shown: NDArray[np.intp]) -> list[dict[str, Any]]:
@@ -117,10 +172,12 @@ def _sources(model: Any, profile: Profile, info: dict[str, Any], shown: NDArray[
 def _clusters(model: Any, profile: Profile, labels: list[str] | None, shown: NDArray[np.intp]) -> list[dict[str, Any]]:
     """Return the clusters, the largest first, each with the class that most of its samples have, if that is known."""
     sizes, counts = np.asarray(model.cluster_sizes_, float), profile.counts.sum(axis=0)
+    names = getattr(model, "component_names_", None)
     described = []
     for k in shown:
         cluster = {
-            "name": str(k),
+            "name": str(k) if names is None else text(names[k]),
+            "title": f"Cluster {k}" if names is None else text(names[k]),
             "size": number(sizes[k]),
             "fraction": number(sizes[k] / sizes.sum()),
             "count": int(counts[k]),
@@ -180,7 +237,9 @@ def _crispness(largest: NDArray[Any]) -> dict[str, float | None] | None:
     }
 
 
-def _classes(profile: Profile, labels: list[str], by_size: NDArray[np.intp]) -> dict[str, Any]:
+def _classes(
+    profile: Profile, labels: list[str], by_size: NDArray[np.intp], names: Sequence[Any] | None
+) -> dict[str, Any]:
     """Return the confusion matrix, matched pairs on the diagonal, and how well clusters and classes agree."""
     counts = profile.contingency
     found = agreement(counts)
@@ -199,7 +258,7 @@ def _classes(profile: Profile, labels: list[str], by_size: NDArray[np.intp]) -> 
         "n_labelled": int(counts.sum()),
         "pairs": sum(i in matched for i in rows),
         "rows": [labels[i] for i in rows],
-        "columns": [str(k) for k in columns],
+        "columns": [str(k) if names is None else text(names[k]) for k in columns],
         "counts": numbers(counts[np.ix_(rows, columns)]),
         "sizes": numbers(counts.sum(axis=1)[rows]),
     }

@@ -1,9 +1,11 @@
-"""The report's sentences, and its numbers as people write them."""
+"""The report's sentences."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
+
+from dbmd.report.numbers import amount, duration, percent, plural
 
 Description = dict[str, Any]
 
@@ -15,82 +17,12 @@ DIFFERENCE = (
     "The difference from the mean of all patterns, weighted by their sizes, shows what distinguishes a cluster."
 )
 
-
-# -- numbers -------------------------------------------------------------------------------------------------------
-
-
-def amount(value: float | None, digits: int = 3) -> str:
-    """Return a number with some significant digits, and thousands set apart.
-
-    Examples
-    --------
-    >>> from dbmd.report.words import amount
-    >>> [amount(v) for v in (1797, 12.3456, 0.000012345, 2.0, None)]
-    ['1,797', '12.3', '1.23e-05', '2', 'unknown']
-    """
-    if value is None:
-        return "unknown"
-    if value == 0:
-        return "0"
-    if abs(value) >= 10 ** (digits - 1) and abs(value) < 1e9:
-        return f"{value:,.0f}"
-    return f"{value:.{digits}g}"
-
-
-def percent(fraction: float | None) -> str:
-    """Return a fraction in per cent, without meaningless digits.
-
-    Examples
-    --------
-    >>> from dbmd.report.words import percent
-    >>> [percent(s) for s in (0.414, 0.041, 0.0002, 0.0, 0.9996, 1.0, -0.0002)]
-    ['41%', '4.1%', '< 0.1%', '0%', '> 99.9%', '100%', '0%']
-    """
-    if fraction is None:
-        return "unknown"
-    if -0.0005 < fraction <= 0:
-        return "0%"  # not -0.0%: the explained part of a variance may be a little below zero
-    if 0 < fraction < 0.001:
-        return "< 0.1%"
-    if 0.999 < fraction < 1:
-        return "> 99.9%"
-    digits = 1 if 0 < abs(fraction) < 0.1 or 0.99 <= fraction < 1 else 0
-    return f"{100 * fraction:.{digits}f}%"
-
-
-def duration(seconds: float | None) -> str:
-    """Return a time in a unit that suits it.
-
-    Examples
-    --------
-    >>> from dbmd.report.words import duration
-    >>> [duration(s) for s in (0.0213, 2.31, 95, 7330)]
-    ['21 ms', '2.3 s', '1 min 35 s', '2 h 2 min']
-    """
-    if seconds is None:
-        return "unknown"
-    if seconds < 1:
-        return f"{1000 * seconds:.0f} ms"
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
-
-
-def plural(n: int, noun: str) -> str:
-    """Return a number and its noun.
-
-    Examples
-    --------
-    >>> from dbmd.report.words import plural
-    >>> plural(1, "source"), plural(1797, "sample")
-    ('1 source', '1,797 samples')
-    """
-    return f"{n:,} {noun}" + ("" if n == 1 else "s")
-
-
-# -- sentences -----------------------------------------------------------------------------------------------------
+SCALINGS = {
+    "standard": "each feature was divided by its standard deviation",
+    "minmax": "each feature was divided by its range",
+    "sum": "each sample was divided by its sum",
+    "l2": "each sample was divided by its norm",
+}
 
 
 def headline(d: Description) -> str:
@@ -121,6 +53,7 @@ def summary(d: Description) -> list[str]:
     sentences = [
         f"Every sample is described as a mixture of {plural(d['n_clusters'], 'pattern')}{shared}. "
         "Its memberships say how much of each pattern it contains.",
+        *preparation(d),
     ]
     explained = d["fit"]["explained"]
     if explained is not None and explained <= 0:
@@ -133,7 +66,12 @@ def summary(d: Description) -> list[str]:
     if d["n_sources"] > 1 and d["fit"]["noise"] == "source":
         sentences.append(_noisiest(d))
     crispness = d["memberships"]["crispness"]
-    if crispness:
+    if crispness and d["warnings"]:  # no praise
+        sentences.append(
+            f"{_capital_part(crispness['clear'])} of the samples have a membership of 0.9 or more in one cluster, "
+            f"{_part(crispness['mixed'])} are mixtures without a majority."
+        )
+    elif crispness:
         sentences.append(
             f"Memberships are {_crisp(crispness)}: {_part(crispness['clear'])} of the samples belong clearly to one "
             f"cluster, {_part(crispness['mixed'])} are mixtures without a majority."
@@ -146,11 +84,47 @@ def summary(d: Description) -> list[str]:
     return sentences
 
 
+def preparation(d: Description) -> list[str]:
+    """Return what was done to the data, and which parts the model has besides patterns and noise."""
+    found, sentences = d["preparation"], []
+    done = ["the logarithm of one plus each value was taken"] if found["log"] else []
+    done += [SCALINGS[found["scaling"]]] if found["scaling"] else []
+    if done:
+        sentences.append(f"Before the fit, {' and '.join(done)}.")
+    if found["n_known"]:
+        free = d["n_clusters"] - found["n_known"]
+        rest = f"; the other {plural(free, 'pattern')} {'was' if free == 1 else 'were'} found" if free else ""
+        sentences.append(
+            f"{plural(found['n_known'], 'pattern')} {'was' if found['n_known'] == 1 else 'were'} known{rest}."
+        )
+    if found["brightness"]:
+        sentences.append(
+            "Each sample has a brightness between 0 and 1, relative to the brightest. Memberships say what it consists "
+            "of, however bright it is."
+        )
+    if d["offsets"] is not None:
+        sentences.append("Each source has an offset, which is added to all of its samples.")
+    if found["missing_fraction"]:
+        what = (
+            "left out with their samples"
+            if found["missing"] == "drop"
+            else "not used, and nothing was made up for them"
+        )
+        sentences.append(f"{_capital_part(found['missing_fraction'])} of the values are missing; they were {what}.")
+    return sentences
+
+
+def units(d: Description) -> str:
+    """Return the units of the noise levels, as a part of a sentence."""
+    unit = d["preparation"]["unit"]
+    return "in the units of the data" if unit == "the data" else f"in units of {unit}"
+
+
 def noise(d: Description) -> list[str]:
     """Return what the noise levels mean."""
     sources, kind = d["sources"], d["fit"]["noise"]
     sigma = amount(sources[0]["sigma"])
-    about = f"about {sigma} in the units of the data (standard deviation of one value)"
+    about = f"about {sigma} {units(d)} (standard deviation of one value)"
     if kind == "fixed":
         return [f"The noise level was given, not inferred: {about}. Every sample counts the same."]
     if d["n_sources"] == 1:
@@ -176,6 +150,24 @@ def noise(d: Description) -> list[str]:
         )
     sentences.append(
         "Noise is everything that the patterns cannot express: misfit of the model as well as errors of measurement."
+    )
+    return sentences
+
+
+def offsets(d: Description) -> list[str]:
+    """Return how large the offsets of the sources are."""
+    found = d["offsets"]
+    largest = max(found, key=lambda source: source["size"] or 0.0)
+    sentences = []
+    if largest["size"]:
+        sigma = next(source["sigma"] for source in d["sources"] if source["name"] == largest["name"])
+        beside = (
+            f", {amount(largest['size'] / sigma, 2)} times its noise" if sigma and d["preparation"]["same_unit"] else ""
+        )
+        sentences.append(f"The largest offset is that of {largest['name']}: {amount(largest['size'])}{beside}.")
+    sentences.append(
+        "An offset is what distinguishes a source as a whole. It is the same for all of its samples, and not part of "
+        "the patterns. It cannot be told from memberships if sources hold different mixtures on average."
     )
     return sentences
 
@@ -220,7 +212,7 @@ def mix(d: Description) -> list[str]:
     k = max(range(len(excess)), key=excess.__getitem__)
     return [
         f"{_capital(name)} differs most: {percent(distance[most])} of its memberships would have to move to other "
-        f"clusters to match the mix of all samples. Cluster {d['clusters'][k]['name']} has {percent(row[k])} of its "
+        f"clusters to match the mix of all samples. {d['clusters'][k]['title']} has {percent(row[k])} of its "
         f"memberships, against {percent(d['mix']['overall'][k])} of all memberships.",
         "If a cluster occurs in one source only, check whether it is a group of samples or an effect of the source.",
     ]
@@ -258,11 +250,12 @@ def memberships(d: Description) -> list[str]:
     crispness = found["crispness"]
     if not crispness:
         return []
+    how = "" if d["warnings"] else f"Memberships are {_crisp(crispness)}. "
     return [
-        f"Memberships are {_crisp(crispness)}. In half of the samples the largest one is above "
+        f"{how}In half of the samples the largest {'membership' if d['warnings'] else 'one'} is above "
         f"{amount(found['median'], 2)}. The lowest possible value is {amount(1 / d['n_clusters'], 2)}, an even mixture "
         "of all clusters, and the highest is 1, one cluster alone.",
-        f"{_part(crispness['clear']).capitalize()} of the samples belong clearly to one cluster (0.9 or more), "
+        f"{_capital_part(crispness['clear'])} of the samples belong clearly to one cluster (0.9 or more), "
         f"{_part(crispness['mostly'])} mostly (0.5 to 0.9), and {_part(crispness['mixed'])} are mixtures "
         "without a majority.",
     ]
@@ -356,6 +349,10 @@ def _part(fraction: float) -> str:
     if fraction in (0, 1):
         return "all" if fraction else "none"
     return percent(fraction).replace("<", "less than").replace(">", "over")
+
+
+def _capital_part(fraction: float) -> str:
+    return _part(fraction).capitalize()
 
 
 def _from_to(sources: list[Description]) -> str:

@@ -3,7 +3,9 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const sources = data.sources, clusters = data.clusters, basis = data.basis;
-const clusterTitle = (cluster) => `Cluster ${cluster.name}`;
+const clusterTitle = (cluster) => cluster.title;
+// As a part of a sentence: names of known patterns stay as they are.
+const inside = (cluster) => cluster.title.replace(/^Cluster (?=\d+$)/, "cluster ");
 const majority = (cluster) => (cluster.class === null ? [] : [`${percent(cluster.purity)} of its samples are of class ${cluster.class}`]);
 
 const ZONES = [
@@ -22,6 +24,16 @@ const charts = {
         `a sample counts ${amount(source.weight, 2)} of one of ${sources[0].name}`,
         `${count(source.n)} samples, worth ${amount(source.worth, 2)} of those`,
         ...(source.explained === null ? [] : [`${percent(source.explained)} of its variation explained`]),
+      ] },
+    })),
+  }),
+
+  offsets: (host) => dotPlot(host, {
+    title: "size of the offset", aside: "most in",
+    rows: data.offsets.map((source) => ({
+      name: source.name, value: source.size, aside: source.top.length ? source.top[0].name : "",
+      tip: { title: source.name, lines: [
+        `offset ${amount(source.size)}, root mean square`, ...source.top.slice(0, 3).map(({ name, value }) => `${name} ${signed(value)}`),
       ] },
     })),
   }),
@@ -49,7 +61,7 @@ const charts = {
       legend: [`−${amount(100 * most, 2)} points`, "as in all", `+${amount(100 * most, 2)} points`],
       cell: (i, j) => ({
         fraction: 0.5 + apart(i, j) / (2 * most), text: (100 * fractions[i][j]).toFixed(0),
-        tip: { title: `${sources[i].name}, cluster ${clusters[j].name}`, lines: [
+        tip: { title: `${sources[i].name}, ${inside(clusters[j])}`, lines: [
           `${percent(fractions[i][j])} of the source's memberships`, `${percent(overall[j])} of all memberships`,
           `the largest membership of ${count(counts[i][j])} of its samples`,
         ] },
@@ -87,7 +99,7 @@ const charts = {
       map: two ? "diverging" : "sequential", legend,
       cell: (i, j) => ({
         fraction: fraction(i, shown[i][j]), text: features.length <= 20 ? (difference ? signed : amount)(shown[i][j], 2) : "",
-        tip: { title: `${features[i]}, cluster ${clusters[j].name}`, lines: [
+        tip: { title: `${features[i]}, ${inside(clusters[j])}`, lines: [
           `value ${amount(values[i][j])}`, `${signed(values[i][j] - mean[i])} from the mean of the patterns, ${amount(mean[i])}`,
         ] },
       }),
@@ -173,7 +185,7 @@ const charts = {
 };
 
 // Charts whose marks are thin are taken hold of from further away.
-const REACH = { objective: 30, decrease: 30, noise: 24, memberships: 24 };
+const REACH = { objective: 30, decrease: 30, noise: 24, offsets: 24, memberships: 24 };
 
 // Which of a group of buttons is pressed.
 const pressed = (group) => document.querySelector(`[data-group="${group}"] [aria-pressed="true"]`)?.value;
