@@ -12,6 +12,9 @@ face of the simplex that contains each sample's peak (model/evidence.py). Three 
 With the faces fixed, no step raises the objective J. With ``inference="map"`` the memberships are taken at their peak,
 as in the paper. Then all steps minimise one objective, Eq. (opt1), which never rises.
 
+Offsets of sources, brightness and known components are columns of one matrix V = [W, D] (model/parts.py): the three
+steps do not tell them from components. Scaling, weights and gaps are a matter of how samples are read (data/).
+
 Alternation alone would need some hundred passes over the data. Most of them are made over a sample (start.py), and
 between passes W goes further than to the minimiser of (P) (limited-memory BFGS, model/lbfgs.py).
 
@@ -32,19 +35,20 @@ import numpy as np
 from dbmd._utils.threads import one_blas_thread
 from dbmd.config import Config
 from dbmd.engines import Metered
+from dbmd.finish import finish
 from dbmd.model.draw import Moments, check_magnitude, moments
 from dbmd.model.evidence import Evidence
 from dbmd.model.lbfgs import LBFGS
 from dbmd.model.noise import Noise
-from dbmd.model.objective import explained_variance, objective
-from dbmd.model.past import PastStatistics
+from dbmd.model.objective import objective
+from dbmd.model.offsets import ridge_of
 from dbmd.model.result import Iteration, Result, State
 from dbmd.model.start import Sample
 from dbmd.model.statistics import Float, PerSource
 from dbmd.protocols import Engine
 from dbmd.registry import load_solver
 from dbmd.start import Setting, find_start, start_from
-from dbmd.sweep import survey, sweep, sweep_and_keep
+from dbmd.sweep import sweep, sweep_and_keep
 from dbmd.w_step import w_step_on_the_driver, w_step_over_the_nodes
 
 OnIteration = Callable[[State], object]
@@ -131,55 +135,11 @@ def fit(
             evidence = state.evidence
             state = replace(state, attempt=attempt, best=best)
         with one_blas_thread():  # matrices of the size of W are small: threads would mostly wait for each other
-            state = descend(state, setting, on_iteration) if config.max_iter else with_levels_at_peaks(state, setting)
+            state = descend(state, setting, on_iteration)
         best = min((s for s in (state.best, replace(state, best=None)) if s), key=_last_objective)
     assert best is not None
 
-    # A last sweep, from V and sigma alone: labels, sizes and objective belong to the model as it is returned.
-    V, sigma2, origin = best.V.astype(dtype).astype(np.float64), best.sigma2, best.origin
-    last = partial(
-        survey,
-        sigma2=sigma2,
-        prior=parts.prior(config.prior),
-        origin=origin,
-        parts=parts,
-        evidence=best.evidence,
-        n_classes=n_classes,
-        by_energy=config.shares == "energy",
-    )
-    found = engine.ask(last, V)
-    summaries = parts.summaries(found.stats, V, origin)
-    explained = explained_variance(found.stats, summaries, n_sources)
-    offset_prior, offset_cost = best.offset_prior, 0.0
-    if offset_prior is not None:
-        offset_prior, summaries, offset_cost = offset_prior.update(parts.offsets(V), summaries, sigma2)
-    if not best.history:  # all components are known, and no iteration was asked for: this pass gives the noise levels
-        noise = Noise(config.noise, n_sources, best.floor, float(np.finfo(dtype).eps))
-        sigma2 = noise.levels_from_peaks(sigma2, summaries, parts.W(V))
-    value = objective(summaries, parts.components(V), sigma2, config.lam, offset_cost).value
-    return Result(
-        parts.components(V),
-        sigma2,
-        best.evidence,
-        value,
-        list(best.history),
-        best.converged or not best.history,
-        found.profile,
-        explained,
-        PastStatistics(found.stats, origin),
-        parts.offsets(V).T if parts.n_offsets else None,
-        None if offset_prior is None else offset_prior.variance,
-        Noise(config.noise, n_sources, best.floor, float(np.finfo(dtype).eps)).is_at_floor(sigma2, parts.W(V)),
-    )
-
-
-def with_levels_at_peaks(state: State, setting: Setting) -> State:
-    """Return the state with noise levels from a pass at the known components: a guess for the last sweep."""
-    config, parts, origin = setting.config, setting.parts, state.origin
-    at_peaks = partial(sweep, sigma2=state.sigma2, prior=parts.prior(config.prior), parts=parts, origin=origin)
-    summaries = parts.summaries(setting.engine.ask(at_peaks, state.V), state.V, origin)
-    noise = Noise(config.noise, setting.n_sources, state.floor, float(np.finfo(setting.dtype).eps))
-    return replace(state, sigma2=noise.levels(summaries, parts.W(state.V)))
+    return finish(best, setting, n_classes)
 
 
 def _last_objective(state: State) -> float:
@@ -199,8 +159,7 @@ def descend(state: State, setting: Setting, on_iteration: OnIteration = lambda s
 
     while not state.converged and len(state.history) < config.max_iter:
         clock, traffic = time.perf_counter(), engine.traffic
-        last, lbfgs, sigma2, offset_prior = state.objective, state.lbfgs, state.sigma2, state.offset_prior
-        ridge = None if offset_prior is None else offset_prior.ridge
+        last, lbfgs, sigma2, prior = state.objective, state.lbfgs, state.sigma2, state.offset_prior
         point = state.V if lbfgs.ahead is None else lbfgs.ahead
         passes, warm = 0, len(state.history) % COLD_EVERY > 0
         while True:
@@ -209,22 +168,20 @@ def descend(state: State, setting: Setting, on_iteration: OnIteration = lambda s
             at_nodes = partial(h_step, sigma2=sigma2, warm=warm)
             if solver.GATHERS:
                 stats = engine.ask(at_nodes, point)
-                found = w_step_on_the_driver(point, stats, sigma2, origin, engine, solver, config, parts, ridge)
+                found = w_step_on_the_driver(point, stats, sigma2, origin, prior, engine, solver, setting)
             else:
-                keeping = partial(sweep_and_keep, sweep=at_nodes, sigma2=sigma2, parts=parts, ridge=ridge)
+                keeping = partial(sweep_and_keep, sweep=at_nodes, sigma2=sigma2, parts=parts, ridge=ridge_of(prior))
                 kept = engine.ask(keeping, point)
-                found = w_step_over_the_nodes(point, kept, sigma2, engine, solver, config, parts, ridge)
-            W, D, summaries, offset_cost = parts.W(found.V), parts.offsets(found.V), found.summaries, 0.0
-            if state.offset_prior is not None:
-                offset_prior, summaries, offset_cost = state.offset_prior.update(D, summaries, sigma2)
+                found = w_step_over_the_nodes(point, kept, sigma2, prior, engine, solver, setting)
             # sigma
-            levels = noise.levels(summaries, W)
-            now = objective(summaries, parts.components(found.V), levels, config.lam, offset_cost)
+            W = parts.W(found.V)
+            levels = noise.levels(found.summaries, W)
+            now = objective(found.summaries, parts.components(found.V), levels, config.lam, found.offset_cost)
             passes += 1
             if evidence is None:
                 break
             # Where to make the next pass. Residuals that may be rounding say nothing about directions.
-            known = lbfgs if noise.is_above_rounding(summaries, W) else LBFGS()
+            known = lbfgs if noise.is_above_rounding(found.summaries, W) else LBFGS()
             bounds = parts.lam(config.lam), parts.signs, parts.n_patterns
             updated = known.update(point, found.V, found.A, origin, *bounds)
             if lbfgs.accepts(updated, found.A):
@@ -235,7 +192,7 @@ def descend(state: State, setting: Setting, on_iteration: OnIteration = lambda s
             return replace(state, converged=True)  # within rounding of this type nothing improves: keep the last state
 
         change = now.gain(last) if evidence is None else lbfgs.change
-        if not parts.is_free.any():
+        if not parts.is_free.any():  # all components are known: only the noise levels are to be found
             change = float(np.abs(levels / sigma2 - 1.0).max())
         total = engine.traffic - traffic
         record = Iteration(
@@ -256,7 +213,7 @@ def descend(state: State, setting: Setting, on_iteration: OnIteration = lambda s
             state,
             V=found.V,
             sigma2=levels,
-            offset_prior=offset_prior,
+            offset_prior=found.offset_prior,
             objective=now,
             history=(*state.history, record),
             lbfgs=lbfgs,

@@ -97,3 +97,8 @@ class OffsetPrior:
     def _least(self, sigma2: Float) -> float:
         n = np.array(self.n)
         return LEAST * float((sigma2[n > 0.0] / n[n > 0.0]).min())
+
+
+def ridge_of(prior: OffsetPrior | None) -> Float | None:
+    """Return the ridge of a prior, shape (n_sources,); None if there are no offsets."""
+    return None if prior is None else prior.ridge
