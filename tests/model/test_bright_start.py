@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from dbmd.model.bright_start import bright_starts, directions, extremes, largest, leading_directions
+from dbmd.model.bright_start import (
+    CLEAR,
+    bright_starts,
+    clearly_lowest,
+    directions,
+    extremes,
+    largest,
+    leading_directions,
+)
 from dbmd.model.reduce import reduced
 from strategies import generators
 
@@ -30,29 +38,59 @@ def distance(W, truth):
     return (far / np.linalg.norm(truth, axis=0)).max()
 
 
+def unit(W):
+    return W / np.linalg.norm(W, axis=0)
+
+
 @given(generators(), st.integers(1, 6))
 def test_corners_of_the_data_are_found(rng, r):
     Xt, W = bright(rng, r=r)
-    for found in bright_starts(Xt, np.ones(len(Xt)), r, 0):
-        assert found.shape == W.shape
-        assert distance(found, W) < 0.15
+    far, near = bright_starts(Xt, np.ones(len(Xt)), r, 0)
+    assert far.shape == near.shape == W.shape
+    assert distance(far, W) < 0.15
+    assert distance(unit(near), unit(W)) < 0.15
 
 
 @given(generators())
 def test_brightness_does_not_make_clusters(rng):
-    """Pure samples, most of them dark: each pattern is found once, and as bright as the brightest."""
+    """Pure samples, most of them dark: each pattern is found once."""
     W = rng.random((20, R))
     Xt = rng.beta(1.0, 4.0, (900, 1)) * W.T[rng.integers(0, R, 900)]
     Xt[:200] = np.tile(W.T, (50, 1))
-    for found in bright_starts(Xt, np.ones(900), R, 0):
-        assert distance(found, W) < 1e-6
+    far, near = bright_starts(Xt, np.ones(900), R, 0)
+    assert distance(far, W) < 1e-6
+    assert distance(unit(near), unit(W)) < 1e-6
+
+
+@given(generators())
+def test_the_simplex_of_directions_contains_the_brightest_sample(rng):
+    Xt, _ = bright(rng)
+    found = bright_starts(Xt, np.ones(len(Xt)), R, 0)[1]
+    coefficients = np.linalg.lstsq(found, Xt.T, rcond=None)[0].sum(axis=0)
+    assert_allclose(coefficients.max(), 1.0, rtol=1e-6)
+
+
+@given(generators())
+def test_a_sample_far_brighter_than_all_does_not_count_fully(rng):
+    Xt, _ = bright(rng)
+    found = directions(Xt, np.ones(len(Xt)), R, 0)
+    Xt[0] *= 1e4
+    assert np.linalg.norm(directions(Xt, np.ones(len(Xt)), R, 0)) < 10.0 * np.linalg.norm(found)
+
+
+@given(st.floats(0.5, 50.0), st.integers(10, 10_000))
+def test_the_first_candidate_is_kept_unless_another_is_clearly_lower(excess, n):
+    assert clearly_lowest([0.0, 1.0], n, excess) == 0
+    assert clearly_lowest([0.0, -0.9 * CLEAR * n * excess], n, excess) == 0
+    assert clearly_lowest([0.0, -1.1 * CLEAR * n * excess], n, excess) == 1
+    assert clearly_lowest([0.0], n, excess) == 0
 
 
 @given(generators(), st.sampled_from([1e-6, 1e5]))
-def test_the_units_of_the_data_do_not_matter(rng, unit):
+def test_the_units_of_the_data_do_not_matter(rng, scale):
     Xt, _ = bright(rng, noise=0.02)
-    for found, scaled in zip(*(bright_starts(s * Xt, np.ones(len(Xt)), R, 0) for s in (1.0, unit)), strict=True):
-        assert_allclose(scaled, unit * found, rtol=1e-6, atol=1e-6 * unit)
+    for found, scaled in zip(*(bright_starts(s * Xt, np.ones(len(Xt)), R, 0) for s in (1.0, scale)), strict=True):
+        assert_allclose(scaled, scale * found, rtol=1e-6, atol=1e-6 * scale)
 
 
 @given(generators())

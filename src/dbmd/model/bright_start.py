@@ -5,13 +5,15 @@ descent from their centres ends in a local minimum. What tells compositions apar
 bright a pattern is at most. There are two ways to find both, and neither is always the better one:
 
     extremes    pure and bright samples are corners of the data: the farthest ones, one corner after the other
-    directions  clusters of directions, each as long as its brightest samples
+    directions  centres of clusters of directions, all so long that the brightest sample has brightness one
 
-A sample is to be fitted from both. The lower objective decides.
+The first finds patterns that are rare, the second those that are pure only where it is dark. The sample of the start is
+fitted from both, and the objective decides.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
@@ -21,11 +23,13 @@ from scipy import sparse
 from dbmd._utils.threads import one_thread
 from dbmd.model.statistics import Float
 
-BRIGHTEST = 0.01  # fraction of the samples that a corner is the mean of, or that may be brighter than their pattern
+FARTHEST = 0.01  # fraction of the samples that a corner is the mean of
+LONGEST = 3.0  # largest brightness that counts, relative to that of the brightest samples but so many
 REFINEMENTS = 3  # of the direction in which a corner lies: one sample alone may be an outlier
 ATTEMPTS = 3  # of k-means++ and k-means
 MORE, ROUNDS = 10, 6  # of subspace iteration: further directions, rounds
 TINY = np.finfo(float).tiny
+CLEAR = 0.03  # by how much an objective must be lower to decide, for each sample and unit of the noise excess
 
 
 def bright_starts(Xt: Any, weights: Float, r: int, seed: int) -> list[Float]:
@@ -55,6 +59,25 @@ def bright_starts(Xt: Any, weights: Float, r: int, seed: int) -> list[Float]:
         return [
             basis @ corners.T for corners in (extremes(Yt, weights[used], r), directions(Yt, weights[used], r, seed))
         ]
+
+
+def clearly_lowest(objectives: Sequence[float], n: float, excess: float) -> int:
+    """Return the number of the candidate to keep: the first, unless another is clearly lower.
+
+    The objective counts all features as if their noise were independent, and where the noise excess is large it is not.
+    Then small differences of the objective say little about which fit is nearer to the truth.
+
+    Parameters
+    ----------
+    objectives : sequence of float
+        The objective after the fit from each candidate.
+    n : float
+        Number of samples, or sum of their weights.
+    excess : float
+        Noise excess of all sources.
+    """
+    best = int(np.argmin(objectives))
+    return best if objectives[0] - objectives[best] > CLEAR * excess * n else 0
 
 
 def leading_directions(Xt: Any, weights: Float, r: int, seed: int) -> Float:
@@ -110,7 +133,7 @@ def extremes(Yt: Float, weights: Float, r: int) -> Float:
 
 
 def directions(Yt: Float, weights: Float, r: int, seed: int) -> Float:
-    """Return the centres of clusters of directions, shape (r, k), as far from zero as their brightest samples.
+    """Return the centres of clusters of directions, shape (r, k), multiplied by the brightness of the brightest sample.
 
     Parameters
     ----------
@@ -132,12 +155,11 @@ def directions(Yt: Float, weights: Float, r: int, seed: int) -> Float:
         simplefilter("ignore", ConvergenceWarning)  # with fewer distinct directions than clusters some coincide
         found = KMeans(r, n_init=ATTEMPTS, random_state=seed % 2**32).fit(units, sample_weight=counted)
     centres = np.asarray(found.cluster_centers_, np.float64)
-    centres /= np.maximum(np.linalg.norm(centres, axis=1, keepdims=True), TINY)
-    for k in np.unique(found.labels_):
-        own = found.labels_ == k
-        along = Yt[own] @ centres[k]
-        centres[k] *= along[largest(along, weights[own]) > 0.0].min()
-    return centres
+    # The linear function that is one at all centres is the brightness of any mixture of them.
+    brightness = Yt @ np.linalg.lstsq(centres, np.ones(r), rcond=None)[0]
+    usual = brightness[largest(brightness, weights) > 0.0].min()
+    longest = min(float(brightness.max()), LONGEST * float(usual))
+    return centres * longest if longest > 0.0 else centres
 
 
 def largest(values: Float, weights: Float) -> Float:
@@ -151,5 +173,5 @@ def largest(values: Float, weights: Float) -> Float:
     order = np.argsort(-values, kind="stable")
     before = np.cumsum(weights[order]) - weights[order]
     parts = np.empty_like(weights)
-    parts[order] = np.clip(BRIGHTEST * weights.sum() - before, 0.0, weights[order])
+    parts[order] = np.clip(FARTHEST * weights.sum() - before, 0.0, weights[order])
     return parts / parts.sum()
