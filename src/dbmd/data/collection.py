@@ -20,7 +20,7 @@ from scipy import sparse
 from dbmd.data.block import Block, Samples, Window, canonical, float_type
 from dbmd.data.columns import check_n_sources, computing_type
 from dbmd.data.fingerprint import MASK, fingerprint, multipliers
-from dbmd.data.finite import first_nonfinite
+from dbmd.data.finite import Missing, first_unusable, what_is_wrong
 from dbmd.data.formats._arrow import in_one_piece
 from dbmd.data.recipe import distinct, sorted_names
 from dbmd.data.row_labels import PartitionRows
@@ -217,22 +217,28 @@ class PartitionScan:
         )
 
 
-def scan_partition(node: Node) -> tuple[Node, PartitionScan]:
-    """Node: check and summarise its partition. Raises a DataError that names the first entry that is not finite."""
+def scan_partition(node: Node, *, missing: Missing = "error") -> tuple[Node, PartitionScan]:
+    """Node: check and summarise its partition. Raises a DataError that names the first entry that cannot be fitted.
+
+    Parameters
+    ----------
+    node : Node
+        With a partition.
+    missing : {"error", "allow", "drop"}
+        What to do with missing entries.
+    """
     partition = _partition_of(node)
     n, m = partition.Xt.shape
     if not n:
         return node, PartitionScan({partition.index: 0}, {}, frozenset(), frozenset(), frozenset(), None)
     if partition.Xt.dtype.kind not in "biuf":
         raise DataError(f"partition {partition.index}: entries must be numbers. Got {partition.Xt.dtype}.")
-    entry = first_nonfinite(partition.Xt) if partition.Xt.dtype.kind == "f" else None
-    if entry is not None:
-        column = repr(partition.columns[entry.column]) if partition.columns else entry.column
-        what = "has no number (it is empty or NaN)" if np.isnan(entry.value) else f"is {entry.value}"
-        raise DataError(
-            f"partition {partition.index}: row {entry.row + 1}, column {column} {what}. "
-            "Only finite numbers can be fitted: remove or impute such rows first."
-        )
+    if partition.Xt.dtype.kind == "f" and m:
+        entry = first_unusable(partition.Xt, missing, rows_may_be_empty=False)
+        if entry is not None:
+            column = repr(partition.columns[entry.column]) if partition.columns else str(entry.column)
+            wrong = what_is_wrong(entry, column, missing, is_sparse=partition.is_sparse)
+            raise DataError(f"partition {partition.index}: row {entry.row + 1}{wrong}")
     sources, classes = (
         frozenset() if column is None else frozenset(column.names) for column in (partition.sources, partition.classes)
     )

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dbmd.data.finite import canonical_nan
+
 MASK = (1 << 64) - 1
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -23,7 +25,7 @@ def fingerprint(Xt: Any, columns: NDArray[np.uint64], row_hashes: NDArray[np.uin
     Parameters
     ----------
     Xt : array or CSR array of shape (n, m), float32 or float64
-        The samples. A zero counts for nothing, so that dense and sparse agree.
+        The samples. A zero counts for nothing, so that dense and sparse agree. All NaN count the same.
     columns : array of shape (m,)
         From :func:`multipliers`.
     row_hashes : array of shape (n,), or an int
@@ -35,7 +37,7 @@ def fingerprint(Xt: Any, columns: NDArray[np.uint64], row_hashes: NDArray[np.uin
         part = sparse.csr_array((words * columns[Xt.indices], Xt.indices, Xt.indptr), shape=Xt.shape)
         rows = part @ np.ones(Xt.shape[1], np.uint64)
     else:
-        rows = ((Xt + Xt.dtype.type(0)).view(word) * columns).sum(axis=1, dtype=np.uint64)
+        rows = (canonical_nan(Xt + Xt.dtype.type(0)).view(word) * columns).sum(axis=1, dtype=np.uint64)
     # One more for each row, so that rows of zeros count.
     rows = (rows ^ (rows >> np.uint64(29))) * _ODD + np.asarray(row_hashes, np.uint64) + np.uint64(1)
     rows = (rows ^ (rows >> np.uint64(32))) * _ODD

@@ -9,17 +9,31 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dbmd.data.block import Block, Samples, Window
+from dbmd.data.block import Block, Samples, Window, float_type
 from dbmd.data.scan import Scan
 from dbmd.data.stream import Stream
 from dbmd.model.node import Node
 
 
 def storage_type(types: Sequence[np.dtype[Any]], found: Scan, dtype: np.dtype[Any], *, encodes: bool) -> np.dtype[Any]:
-    """Return the narrowest type that holds the numbers: that of the files, or for whole numbers in text less."""
+    """Return the narrowest type that holds the numbers: that of the files, or for whole numbers in text less.
+
+    Parameters
+    ----------
+    types : sequence of dtype
+        Of the columns of the files.
+    found : Scan
+        What is in them: missing entries, NaN, need a floating-point type.
+    dtype : dtype
+        Type to compute with, which is wide enough.
+    encodes : bool
+        Whether there are columns to one-hot code.
+    """
     stored = np.result_type(*types) if types else np.dtype(np.int8)
     if stored == np.float64 and found.whole and found.entries:
         stored = np.result_type(np.min_scalar_type(int(found.low)), np.min_scalar_type(int(found.high)))
+    if found.n_missing and stored.kind != "f":
+        stored = float_type(stored)
     if encodes and stored == np.bool_:
         stored = np.dtype(np.int8)
     return stored if stored.itemsize <= dtype.itemsize else dtype

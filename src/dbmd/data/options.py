@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from dbmd.data.finite import Missing
+
 DEFAULT_MEMORY = 512_000_000  # bytes: data up to this size are loaded once and kept
 EACH_FILE = "@file"  # as the name of the source column: every file is a source of its own
 
@@ -24,6 +26,8 @@ class ColumnOptions(NamedTuple):
         Columns to leave out, to one-hot code, and to copy to the output.
     sample_weight : str, array or list, optional
         Column with the weight of each sample. For arrays of Dask, the weights themselves.
+    missing : {"error", "allow", "drop"}
+        What to do with missing entries.
     """
 
     source: Any
@@ -33,3 +37,4 @@ class ColumnOptions(NamedTuple):
     encode: Sequence[str]
     keep: Sequence[str]
     sample_weight: Any = None
+    missing: Missing = "error"

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dbmd.data.block import Chunk, Samples, Window
+from dbmd.data.finite import has_nan
 from dbmd.errors import DataError
 from dbmd.model.node import Node
 from dbmd.protocols import Engine, NodeFunction, Reply
@@ -118,13 +119,14 @@ class Preparation:
     def _factors(self, Xt: Any, first: int | NDArray[np.integer]) -> NDArray[Any]:
         """Return what each row is multiplied by, shape (n,): one over its sum or norm."""
         n, m = Xt.shape
-        here = m
+        here: Any = m
         if sparse.issparse(Xt):
             sizes = Xt.sum(axis=1, dtype=np.float64) if self.by_sample == "sum" else _squares(Xt)
         else:
-            has_gaps = bool(np.isnan(Xt.sum()))
-            observed = np.nan_to_num(Xt, nan=0.0, posinf=np.inf, neginf=-np.inf) if has_gaps else Xt
-            here = np.maximum((~np.isnan(Xt)).sum(axis=1), 1) if has_gaps else m
+            observed = Xt
+            if has_nan(Xt):
+                is_there = ~np.isnan(Xt)
+                observed, here = np.where(is_there, Xt, 0), np.maximum(is_there.sum(axis=1), 1)
             if self.by_sample == "sum":
                 sizes = observed.sum(axis=1, dtype=np.float64)
             else:
@@ -227,7 +229,7 @@ class PreparedSamples(Samples):
         may_have_gaps = window.Xt.dtype.kind == "f" and not sparse.issparse(window.Xt)
         for chunk in window.chunks(self.dtype, zero):
             prepared = chunk._replace(Xt=self.preparation.applied(chunk.Xt, self.first_row + chunk.numbers))
-            if may_have_gaps and self.preparation.allows_gaps and np.isnan(prepared.Xt.sum()):
+            if may_have_gaps and self.preparation.allows_gaps and has_nan(prepared.Xt):
                 prepared = self._filled(prepared)
             if shift is not None and not sparse.issparse(prepared.Xt):
                 np.subtract(prepared.Xt, shift, out=prepared.Xt)
@@ -239,7 +241,7 @@ class PreparedSamples(Samples):
         if self.preparation.fill is not None:
             np.copyto(chunk.Xt, self.preparation.fill.astype(chunk.Xt.dtype), where=gaps)
         if not self.preparation.drops:
-            return chunk._replace(gaps=gaps if gaps.any() else None)
+            return chunk._replace(gaps=gaps)
         dropped = gaps.any(axis=1)
         weights = np.ones(len(dropped)) if chunk.weights is None else chunk.weights
         return chunk._replace(weights=np.where(dropped, 0.0, weights), dropped=dropped)

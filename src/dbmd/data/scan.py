@@ -13,7 +13,7 @@ from scipy import sparse
 
 from dbmd.data.block import chunk_rows, consecutive_rows
 from dbmd.data.fingerprint import MASK, fingerprint, multipliers
-from dbmd.data.finite import first_nonfinite
+from dbmd.data.finite import Missing, first_unusable, has_nan, what_is_wrong
 from dbmd.data.prefetch import prefetch
 from dbmd.data.recipe import Selection, distinct
 from dbmd.data.stream import Shard, ignore
@@ -73,9 +73,11 @@ class Scan:
     low, high : float
         The smallest and the largest entry.
     whole : bool
-        Whether all entries are whole numbers.
+        Whether all entries are whole numbers, and none is missing.
     weight : float
         Sum of the weights of the samples; 0 if they have none.
+    n_missing : int
+        Number of missing entries.
     """
 
     rows: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -86,6 +88,7 @@ class Scan:
     high: float = -np.inf
     whole: bool = True
     weight: float = 0.0
+    n_missing: int = 0
 
     def __add__(self, other: Scan) -> Scan:
         values = {name: dict(counts) for name, counts in self.values.items()}
@@ -102,14 +105,25 @@ class Scan:
             max(self.high, other.high),
             self.whole and other.whole,
             self.weight + other.weight,
+            self.n_missing + other.n_missing,
         )
 
 
-def scan(node: Node, *, dtype: np.dtype[Any]) -> tuple[Node, Scan]:
-    """Node: read all rows once. Raises a DataError that names the first entry that is not a finite number."""
+def scan(node: Node, *, dtype: np.dtype[Any], missing: Missing = "error") -> tuple[Node, Scan]:
+    """Node: read all rows once. Raises a DataError that names the first entry that cannot be fitted.
+
+    Parameters
+    ----------
+    node : ScanNode
+        The rows.
+    dtype : dtype
+        Type to compute with.
+    missing : {"error", "allow", "drop"}
+        What to do with missing entries.
+    """
     if not isinstance(node, ScanNode):
         raise TypeError(f"Node {node.name!r} must be a ScanNode. Got {type(node).__name__}.")
-    return node, _scan_shard(node.rows.shard, node.rows.selection, dtype, node.rows.on_rows)
+    return node, _scan_shard(node.rows, dtype, missing)
 
 
 def check_categories(values: Mapping[Any, int], where: str, name: str) -> None:
@@ -121,7 +135,8 @@ def check_categories(values: Mapping[Any, int], where: str, name: str) -> None:
         )
 
 
-def _scan_shard(shard: Shard, selection: Selection, dtype: np.dtype[Any], on_rows: Callable[[int], object]) -> Scan:
+def _scan_shard(rows: Unscanned, dtype: np.dtype[Any], missing: Missing) -> Scan:
+    shard, selection = rows.shard, rows.selection
     reader, start, stop = shard
     columns = multipliers(len(selection.columns))
     batches = reader.read(start, stop, selection.columns, selection.others)
@@ -149,27 +164,33 @@ def _scan_shard(shard: Shard, selection: Selection, dtype: np.dtype[Any], on_row
             j = min(i + step, n)
             with np.errstate(over="ignore"):  # what does not fit into the type is infinite, and refused below
                 part = consecutive_rows(batch.Xt, i, j).astype(dtype, copy=False)
-            found += _scan_numbers(
-                part, shard, row + i, selection, columns, row_hashes if np.ndim(row_hashes) == 0 else row_hashes[i:j]
-            )
+            _check_numbers(part, shard, row + i, selection, missing)
+            hashes_of_part = row_hashes if np.ndim(row_hashes) == 0 else row_hashes[i:j]
+            found += _scan_numbers(part, columns, hashes_of_part)
         row += n
-        on_rows(n)
+        rows.on_rows(n)
     return found + Scan(rows={(str(reader.location), start): row - start}, values=dict(values), weight=weight)
 
 
-def _scan_numbers(Xt: Any, shard: Shard, row: int, selection: Selection, columns: Any, row_hashes: Any) -> Scan:
-    values = Xt.data if sparse.issparse(Xt) else Xt
-    if not values.size:
-        return Scan(fingerprint=fingerprint(Xt, columns, row_hashes))
-    entry = first_nonfinite(Xt)
+def _check_numbers(Xt: Any, shard: Shard, row: int, selection: Selection, missing: Missing) -> None:
+    """Raise a DataError that names the first entry that cannot be fitted."""
+    # A row with categories has features, even if none of its numbers is there.
+    entry = first_unusable(Xt, missing, rows_may_be_empty=bool(selection.encode)) if Xt.shape[1] else None
     if entry is not None:
-        reader = shard.reader
-        what = "has no number (it is empty or NaN)" if np.isnan(entry.value) else f"is {entry.value}"
-        raise DataError(
-            f"{reader.location}: {reader.where(row + entry.row)}, column {selection.columns[entry.column]!r} {what}. "
-            "Only finite numbers can be fitted: remove or impute such rows first."
-        )
-    low, high = float(values.min()), float(values.max())
+        where = f"{shard.reader.location}: {shard.reader.where(row + entry.row)}"
+        column = repr(selection.columns[entry.column])
+        raise DataError(where + what_is_wrong(entry, column, missing, is_sparse=sparse.issparse(Xt)))
+
+
+def _scan_numbers(Xt: Any, columns: Any, row_hashes: Any) -> Scan:
+    values = Xt.data if sparse.issparse(Xt) else Xt
+    number = fingerprint(Xt, columns, row_hashes)
+    if not values.size:
+        return Scan(fingerprint=number)
+    low, high = float(np.fmin.reduce(values, axis=None)), float(np.fmax.reduce(values, axis=None))
+    n_missing = int(np.isnan(values).sum()) if has_nan(values) else 0
+    if np.isnan(low):  # nothing is there
+        return Scan(entries=values.size, fingerprint=number, whole=False, n_missing=n_missing)
     # Only whole numbers from text can be kept in a narrower type than the file has.
     whole = values.dtype == np.float64 and low >= -(2**31) and high < 2**31 and bool((values == np.trunc(values)).all())
-    return Scan(entries=values.size, fingerprint=fingerprint(Xt, columns, row_hashes), low=low, high=high, whole=whole)
+    return Scan(entries=values.size, fingerprint=number, low=low, high=high, whole=whole, n_missing=n_missing)

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from dbmd.data import partition
 from dbmd.data.block import canonical, float_type
+from dbmd.data.finite import Missing
 from dbmd.data.weights import check_weights
 from dbmd.dataset._base import Dataset
 from dbmd.engines.local import available_threads
@@ -60,6 +61,7 @@ def in_memory(
     source_codes: NDArray[np.intp] | int = 0,
     feature_names: Any = None,
     sample_weight: ArrayLike | None = None,
+    missing: Missing = "error",
 ) -> InMemory:
     """Return arrays as a dataset.
 
@@ -75,12 +77,15 @@ def in_memory(
         Names of the features.
     sample_weight : array-like of shape (n,), optional
         For how many samples each stands; by default for itself.
+    missing : {"error", "allow", "drop"}
+        Whether the samples may have missing entries, NaN.
     """
     return InMemory(
         shape=Xt.shape,
         dtype=float_type(Xt.dtype),
         source_names=source_names,
         feature_names=feature_names,
+        missing=missing,
         Xt=canonical(Xt) if sparse.issparse(Xt) else Xt,
         source_codes=source_codes,
         weights=check_weights(sample_weight, Xt.shape[0]),

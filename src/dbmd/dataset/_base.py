@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd.data.finite import Missing
 from dbmd.model.node import Node
 from dbmd.protocols import Engine, MakeEngine
 from dbmd.registry import load_engine
@@ -37,6 +38,8 @@ class Dataset(ABC):
         Names of the known classes.
     about : dict, optional
         Where the data come from, for the record: paths, columns, fingerprint.
+    missing : {"error", "allow", "drop"}
+        Whether samples may have missing entries, NaN; with "drop", those that have any are to be left out.
     memory : int or None
         Bytes, of which memberships may take a quarter. None: no limit.
     """
@@ -47,6 +50,7 @@ class Dataset(ABC):
     feature_names: Sequence[str] | None = None
     class_names: NDArray[Any] | None = None
     about: Mapping[str, Any] | None = None
+    missing: Missing = "error"
     memory: int | None = None
 
     @property

@@ -150,7 +150,7 @@ def open_collection(
         if not placement.n_nodes:
             raise DataError("The data have no rows: they have no partitions.")
         with placement.engine() as engine:
-            found = engine.ask(scan_partition)
+            found = engine.ask(partial(scan_partition, missing=options.missing))
         if options.sample_weight is not None and any(found.rows.values()) and not found.weight:
             raise DataError(ALL_ZERO)
         has_sources, has_classes = options.source is not None, options.label is not None
@@ -164,6 +164,7 @@ def open_collection(
         source_names=layout.source_names,
         feature_names=found.columns,
         class_names=layout.class_names,
+        missing=options.missing,
         about={
             "paths": [shown(path) for path in ([paths] if isinstance(paths, str | Path) else paths)],
             "source": options.source if isinstance(options.source, str) else None,

@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 from dbmd.data.address import shown
 from dbmd.data.columns import computing_type, make_recipe, select_columns
 from dbmd.data.files import open_readers
+from dbmd.data.finite import Missing
 from dbmd.data.formats import Reader
 from dbmd.data.loaded import ArrayLoader, DeferredBlock, storage_type, stored_bytes
 from dbmd.data.options import ColumnOptions
@@ -105,7 +106,7 @@ def open_files(
     selection, types = select_columns(readers, options)
     dtype = computing_type(types, dtype)
     n_threads = available_threads() if session is None else session.n_cores
-    found = _scan(readers, selection, dtype, on_rows, engine, n_threads)
+    found = _scan(readers, selection, dtype, options.missing, on_rows, engine, n_threads)
     n, where = sum(found.rows.values()), str(readers[0].location)
     if not n:
         raise DataError(f"{where}: has no rows." if len(readers) == 1 else "The files have no rows.")
@@ -121,6 +122,7 @@ def open_files(
         source_names=recipe.source_names,
         feature_names=recipe.feature_names,
         class_names=recipe.class_names,
+        missing=options.missing,
         about={
             "paths": [shown(path) for path in paths],
             "source": options.source,
@@ -148,6 +150,7 @@ def _scan(
     readers: Sequence[Reader],
     selection: Selection,
     dtype: np.dtype[Any],
+    missing: Missing,
     on_rows: Callable[[int], object],
     engine: str,
     n_threads: int,
@@ -159,7 +162,7 @@ def _scan(
             rows = Unscanned(Shard(reader, start, stop), selection, on_rows)
             nodes.append(ScanNode(str(reader.location), rows=rows))
     with load_engine(engine)(nodes) as running:
-        return running.ask(partial(scan, dtype=dtype))
+        return running.ask(partial(scan, dtype=dtype, missing=missing))
 
 
 def _loaded(files: FileDataset, stored: np.dtype[Any]) -> InMemory:

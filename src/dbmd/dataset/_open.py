@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from numpy.typing import DTypeLike
 
+from dbmd.data.finite import Missing
 from dbmd.data.options import DEFAULT_MEMORY, ColumnOptions
 from dbmd.data.stream import ignore
 from dbmd.dataset._base import Dataset
@@ -48,6 +49,7 @@ def open_data(
     engine: str = "local",
     n_nodes: int | None = None,
     sample_weight: Any = None,
+    missing: Missing = "error",
 ) -> Dataset:
     """Open data of any size to fit: ``DBMD(10).fit(open_data("cells.parquet", source="batch"))``.
 
@@ -93,18 +95,23 @@ def open_data(
     sample_weight : str, optional
         The column with the weight of each sample, a number >= 0: for how many samples it stands. Never a feature. For
         arrays of Dask, the weights themselves, as for ``source``.
+    missing : {"error", "allow", "drop"}
+        What to do with numbers that are missing (empty fields of csv, nulls of Parquet, NaN): refuse them, fit the
+        others, or leave out samples that have any. The estimator must be told the same.
 
     Returns
     -------
     Dataset
     """
+    if missing not in get_args(Missing):
+        raise ValueError(f"missing must be 'error', 'allow' or 'drop'. Got {missing!r}.")
     # A name alone is one name, not one for each letter.
     columns = [columns] if isinstance(columns, str) else columns
     drop = [drop] if isinstance(drop, str) else drop
     encode = [encode] if isinstance(encode, str) else encode
     hints = {"header": header, "delimiter": delimiter}
     categories = encode if isinstance(encode, Mapping) else {}
-    options = ColumnOptions(source, label, columns, drop, tuple(encode), keep, sample_weight)
+    options = ColumnOptions(source, label, columns, drop, tuple(encode), keep, sample_weight, missing)
     paths = f"a collection of {framework_of(data)}" if framework_of(data) else data
     with ExitStack() as on_failure:
         session = None
