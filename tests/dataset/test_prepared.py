@@ -19,7 +19,7 @@ from dbmd.data.preparation import Preparation
 from dbmd.dataset import SingleBlock, in_memory, open_data
 from dbmd.dataset._collection import PartitionEngine
 from dbmd.engines.local import Engine
-from dbmd.memberships import iter_memberships, labels_of, memberships
+from dbmd.memberships import MembershipModel, iter_memberships, labels_of, memberships
 from dbmd.model.node import Node
 from dbmd.sweep import own_labels
 from tables import PLAIN, Table
@@ -136,13 +136,13 @@ def partitions(table):
 def test_memberships_are_those_of_what_was_prepared(form, rng):
     table = scaled()
     preparation = Preparation(log=True, scale=SCALES)
-    W, options = rng.random((5, 3)), {"sigma2": np.ones(3), "prior": np.zeros(3)}
+    model = MembershipModel.plain(rng.random((5, 3)), np.ones(3), np.zeros(3))
     X = np.abs(table.X)
-    expected = memberships(Block(np.log1p(X) / SCALES, table.sources), W, **options)
+    expected = memberships(Block(np.log1p(X) / SCALES, table.sources), model)
     for sources in (table.sources, 0):
         samples = preparation.of(Block(form(X), sources))
-        assert_allclose(memberships(samples, W, **options), expected, atol=1e-7)
-        pieces = [Ht for _, Ht in iter_memberships(samples, W, n_threads=2, **options)]
+        assert_allclose(memberships(samples, model), expected, atol=1e-7)
+        pieces = [Ht for _, Ht, _ in iter_memberships(samples, model, n_threads=2)]
         assert_allclose(np.concatenate(pieces), expected, atol=1e-7)
 
 
@@ -150,11 +150,11 @@ def test_samples_that_are_left_out_have_no_memberships_and_no_label(rng):
     X = rng.random((50, 5))
     X[::7, 2] = np.nan
     preparation = Preparation(fill=np.zeros(5), drops=True)
-    W, options = rng.random((5, 3)), {"sigma2": np.ones(1), "prior": np.zeros(3)}
+    model = MembershipModel.plain(rng.random((5, 3)), np.ones(1), np.zeros(3))
     samples = preparation.of(Block(X))
-    expected = memberships(Block(np.delete(X, np.s_[::7], axis=0)), W, **options)
-    ((_, pieces),) = iter_memberships(samples, W, n_threads=1, **options)
-    for Ht in (memberships(samples, W, **options), pieces):
+    expected = memberships(Block(np.delete(X, np.s_[::7], axis=0)), model)
+    ((_, pieces, _),) = iter_memberships(samples, model, n_threads=1)
+    for Ht in (memberships(samples, model), pieces):
         assert np.isnan(Ht[::7]).all()
         assert_allclose(np.delete(Ht, np.s_[::7], axis=0), expected)
         assert_array_equal(labels_of(Ht)[::7], -1)

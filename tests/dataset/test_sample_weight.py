@@ -102,9 +102,9 @@ def test_text_that_is_no_weight_is_refused_with_its_line(text, shown, tmp_path):
 def test_weights_that_leave_nothing_or_have_no_place_are_refused(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("x,w\n1,0\n2,0\n")
-    with pytest.raises(DataError, match=r"a.csv: column 'w': All weights of samples are 0"):
+    with pytest.raises(DataError, match=r"a.csv: column 'w': All weights of samples are zero"):
         open_data(path, sample_weight="w")
-    with pytest.raises(ValueError, match=r"^All weights of samples are 0, so that no sample is left to fit.$"):
+    with pytest.raises(ValueError, match=r"^All weights of samples are zero, so that no sample is left to fit.$"):
         in_memory(np.ones((2, 1)), sample_weight=[0, 0])
     with pytest.raises(ValueError, match=r"shape \(2,\). Got shape \(3,\)"):
         in_memory(np.ones((2, 1)), sample_weight=[1, 2, 3])

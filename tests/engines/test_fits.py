@@ -358,7 +358,7 @@ def test_weights_of_an_array_and_of_a_frame(da):
     frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])]).assign(lab=LAB, w=weights)
     with dbmd.open_data(dd.from_pandas(frame, npartitions=3), source="lab", sample_weight="w") as data:
         assert close_to(estimator.fit(data), expected, 1e-8)
-    with pytest.raises(DataError, match=r"^All weights of samples are 0"):
+    with pytest.raises(DataError, match=r"^All weights of samples are zero"):
         dbmd.open_data(rows, sample_weight=np.zeros(N))
     with pytest.raises(DataError, match=r"^There must be a weight for each of the"):
         dbmd.open_data(rows, sample_weight=np.ones(3))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from dbmd.data.row_labels import RowLabels
 from dbmd.errors import DataError
 
-ALL_ZERO = "All weights of samples are 0, so that no sample is left to fit."
+ALL_ZERO = "All weights of samples are zero, so that no sample is left to fit."
 
 
 def check_weights(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
