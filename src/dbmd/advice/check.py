@@ -65,7 +65,7 @@ class Comparison:
     pays: tuple[str, ...]
 
     def findings(self) -> list[Finding]:
-        """Return what to do."""
+        """Return what to do, for each that pays."""
         return [
             Finding("check", *(_sentence(name, self.gains[name], what) for what in (PARAMETERS, OPTIONS)))
             for name in self.pays
@@ -148,19 +148,25 @@ def compare(sample: Sample, config: Config, n_sources: int, seed: int, known: Fl
     config = replace(config, inference="evidence", alpha=1.0, init="k-means++", n_init=1)
     gains: dict[str, float] = {}
     pays: list[str] = []
+
+    def try_part(name: str, with_it: Config) -> Config:
+        gains[name] = fits.gain(sample, config, with_it)
+        if gains[name] <= CLEAR:
+            return config
+        pays.append(name)
+        return with_it
+
+    # Offsets first: they would be taken for differences in scale.
+    if n_sources > 1 and not config.offsets:
+        config = try_part("offsets", replace(config, offsets=True))
     varied = _without_shared_values(sample)
     if config.scaling is None and known is None and varied.Xt.shape[1] >= LEAST_FEATURES:
         gains["scaling"] = fits.gain(varied, config, config, _deviations(varied))
         if gains["scaling"] > max(CLEAR, CLEAR_OF_SCALES * varied.Xt.shape[1]):
             pays.append("scaling")
             sample = replace(sample, Xt=_divided(sample.Xt, _deviations(sample)))
-    for name, is_possible in (("offsets", n_sources > 1), ("brightness", True)):
-        if is_possible and not getattr(config, name):
-            with_it = replace(config, **{name: True})
-            gains[name] = fits.gain(sample, config, with_it)
-            if gains[name] > CLEAR:
-                pays.append(name)
-                config = with_it
+    if not config.brightness:
+        try_part("brightness", replace(config, brightness=True))
     return Comparison(gains, tuple(pays))
 
 
