@@ -193,7 +193,8 @@ def _without_shared_values(sample: Sample) -> Sample:
     """Return a sample without the features that have one value in most samples."""
     Xt, n = sample.Xt, len(sample.weights)
     if sparse.issparse(Xt):  # only features with few zeros have a chance
-        Xt = Xt[:, np.flatnonzero(Xt.getnnz(axis=0) > SHARED * n)].toarray()
+        stored = np.bincount(Xt.indices, minlength=Xt.shape[1])
+        Xt = Xt[:, np.flatnonzero(stored > SHARED * n)].toarray()
     # A value that more than half of the samples have is the median.
     median = np.sort(Xt, axis=0)[n // 2]
     return replace(sample, Xt=Xt[:, (Xt == median).mean(axis=0) < SHARED])

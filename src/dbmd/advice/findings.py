@@ -109,7 +109,7 @@ def of_result(
     r, n = config.n_components, int(profile.n.sum())
     small = np.flatnonzero((profile.n > 0) & (profile.n < r)).tolist()
     if len(small) and (config.noise == "source" or config.offsets):
-        listed = _listed([f"{_source(source_names[c])} ({profile.n[c]})" for c in small])
+        listed = _listed([f"{_source(source_names[c])} ({_samples(profile.n[c])})" for c in small])
         what = "their noise levels are" if len(small) > 1 else "its noise level is"
         yield _finding(
             "source",
@@ -121,11 +121,12 @@ def of_result(
     counts = profile.counts.sum(axis=0)
     few = np.flatnonzero((counts < FEW) & (np.arange(r) >= config.n_known)).tolist()
     if len(few) and n >= MANY and n >= 2 * FEW * r:
-        listed = _listed([f"pattern {k} ({counts[k]})" for k in few])
+        listed = _listed([f"pattern {k} ({_samples(counts[k])})" for k in few])
+        look = "Look at these samples: they may be outliers or errors. If not, try" if counts[few].any() else "Try"
         yield _finding(
             "pattern",
-            f"{listed[0].upper()}{listed[1:]} {'lead' if len(few) > 1 else 'leads'} fewer than {FEW} samples. Look at "
-            "these samples: they may be outliers or errors. If not, try fewer components, such as ",
+            f"{listed[0].upper()}{listed[1:]} {'lead' if len(few) > 1 else 'leads'} fewer than {FEW} samples. {look} "
+            "fewer components, such as ",
             f"n_components={max(1, r - len(few))}",
             f"-k {max(1, r - len(few))}",
         )
@@ -176,6 +177,10 @@ def _feature(number: int, names: Sequence[Any] | None) -> str:
 
 def _source(label: Any) -> str:
     return f"source {one_line(label, LENGTH)!r}" if isinstance(label, str) else f"source {label}"
+
+
+def _samples(n: Any) -> str:
+    return f"{n} sample{'' if n == 1 else 's'}"
 
 
 def _listed(names: list[str]) -> str:
