@@ -20,8 +20,9 @@ from dbmd.data.partition import partition
 from dbmd.engines.local import Engine as LocalEngine
 from dbmd.engines.local import available_threads
 from dbmd.h_step import origin_of
+from dbmd.model.bright_start import bright_starts, clearly_lowest
 from dbmd.model.draw import Moments
-from dbmd.model.evidence import Evidence, noise_excess
+from dbmd.model.evidence import Evidence, noise_excess, pooled
 from dbmd.model.low_rank import LowRank
 from dbmd.model.node import Node
 from dbmd.model.noise import Noise, least_level
@@ -41,6 +42,7 @@ from dbmd.model.start import (
 )
 from dbmd.model.statistics import Float, PerSource, middle
 from dbmd.protocols import Engine
+from dbmd.sweep import sweep
 
 # Nodes of a sample on the driver: one for each 1000 samples, at most 8. Their number does not depend on the machine,
 # because it changes the last digits of the sums.
@@ -125,6 +127,7 @@ def find_start(
     with ThreadPoolExecutor(available_threads()) as pool, one_blas_thread():
         clusters = k_means(centred, r, seed, pool.map)
         Xt = clusters.Xt
+        candidates = bright_starts(Xt, clusters.weights, r, seed) if parts.has_dark else [clusters.W]
         if D is not None:  # offsets are found from the samples as they are
             Xt = sample.Xt
             if can_be_reduced(Xt, r + setting.n_sources):
@@ -133,23 +136,34 @@ def find_start(
             codes = sample.source_codes
             excess = noise_excess(centred.Xt, clusters.weights, codes, setting.n_sources, n_patterns, pool.map)
             evidence = Evidence.of(excess, sample.n_of_all, n_patterns)
-    V = parts.assemble(setting.with_known(clusters.W), D)
+    starts = [parts.assemble(setting.with_known(W), D) for W in candidates]
     if config.inference == "map" and not sample.is_worth_a_peak_fit:
-        return begin(setting, V)
+        return begin(setting, starts[0])
     # In float64 whatever the type of the data: the many small moves of this fit would be lost in the rounding of
     # float32. Of reduced samples everything but the memberships is in float64 anyway.
     sample_type = dtype if isinstance(Xt, LowRank) else np.dtype(np.float64)
     with LocalEngine(_nodes_on_the_driver(sample, Xt, sample_type)) as driver, one_blas_thread():
         sample_config = replace(config, solver="exact", solver_options=None, tol=SAMPLE_TOL * config.tol)
         sample_setting = replace(setting, engine=driver, config=sample_config, dtype=sample_type)
-        state = begin(sample_setting, V)
-        if evidence is not None:
-            state = replace(state, evidence=Evidence.of(evidence.excess, len(sample.source_codes), n_patterns))
-        state = descend(state, sample_setting)
+        states = []
+        for V in starts:
+            state = begin(sample_setting, V)
+            if evidence is not None:
+                state = replace(state, evidence=Evidence.of(evidence.excess, len(sample.source_codes), n_patterns))
+            states.append(descend(state, sample_setting))
+    state = _best_fit(states, float(sample.weights.sum()))
     origin = state.origin.astype(dtype).astype(np.float64)  # exact in the type of the samples
     floor = state.floor * least_level(dtype) / least_level(sample_type)
     lbfgs = state.lbfgs.for_other_samples()
     return State(state.V, state.sigma2, origin, floor, evidence, state.offset_prior, lbfgs=lbfgs)
+
+
+def _best_fit(states: list[State], n: float) -> State:
+    """Return the best of the fits of a sample of n samples from several candidates."""
+    objectives = [np.inf if state.objective is None else state.objective.value for state in states]
+    first = states[0]
+    excess = 1.0 if first.evidence is None else pooled(np.array(first.evidence.excess), first.sigma2)
+    return states[clearly_lowest(objectives, n, excess)] if len(states) > 1 else first
 
 
 def start_from(
@@ -192,6 +206,10 @@ def begin(setting: Setting, V: Float, sigma2: Float | None = None) -> State:
     noise = Noise.for_data(setting.config.noise, setting.n_sources, hard, origin, dtype)
     if sigma2 is None:
         sigma2 = noise.levels(parts.summaries(hard, V, origin), W)
+        if parts.has_dark:  # samples are far from all components where they are dark, without any noise
+            alpha = parts.prior(setting.config.prior)
+            h_step = partial(sweep, sigma2=sigma2, prior=alpha, parts=parts, origin=origin, warm=False)
+            sigma2 = noise.levels(parts.summaries(setting.engine.ask(h_step, V), V, origin), W)
     # A column of W may be far out; the mean of the samples is not.
     mean = origin + middle(hard)
     prior = OffsetPrior.of(D, hard, sigma2) if parts.n_offsets else None
