@@ -17,6 +17,7 @@ import numpy as np
 from dbmd._utils.threads import one_blas_thread
 from dbmd.config import Config
 from dbmd.data.partition import partition
+from dbmd.data.preparation import Preparation
 from dbmd.engines.local import Engine as LocalEngine
 from dbmd.engines.local import available_threads
 from dbmd.h_step import origin_of
@@ -233,6 +234,8 @@ def _find_evidence(setting: Setting, moments: PerSource[Moments], seed: int, sig
 def _nodes_on_the_driver(sample: Sample, Xt: Any, dtype: np.dtype[Any]) -> list[Node]:
     """Return nodes of a sample, sorted by source so that there are few chunks.
 
+    Reduced samples keep what was found for their gaps; all others have gaps again.
+
     Parameters
     ----------
     sample : Sample
@@ -244,4 +247,10 @@ def _nodes_on_the_driver(sample: Sample, Xt: Any, dtype: np.dtype[Any]) -> list[
     """
     order = np.argsort(sample.source_codes, kind="stable")
     n_nodes = min(SAMPLE_NODES, 1 + len(order) // SAMPLES_PER_NODE)
-    return partition(Xt[order], sample.source_codes[order], n_nodes, dtype, weights=sample.weights[order])
+    gaps = None if isinstance(Xt, LowRank) else sample.gaps
+    Xt = Xt[order] if gaps is None else np.where(gaps[order], np.nan, Xt[order])
+    nodes = partition(Xt, sample.source_codes[order], n_nodes, dtype, weights=sample.weights[order])
+    if gaps is None:
+        return nodes
+    with_gaps = Preparation(fill=sample.Xt.mean(axis=0))
+    return [replace(node, block=with_gaps.of(node.samples)) for node in nodes]

@@ -18,6 +18,7 @@ from scipy.optimize import linear_sum_assignment
 
 from dbmd._utils.threads import one_thread
 from dbmd.model.draw import Chances, Moments, draw_fraction, draw_uniform, moments
+from dbmd.model.impute import completed
 from dbmd.model.lasso import minimise
 from dbmd.model.low_rank import LowRank
 from dbmd.model.measure import distances, draw_by_distance, measure, tally
@@ -58,12 +59,15 @@ class Sample:
         For how many of all samples each stands.
     n_of_all : int
         Number of samples that they were drawn from.
+    gaps : array of bool of shape (n, m), optional
+        Which entries are missing; None: none. There ``Xt`` has what was found for them.
     """
 
     Xt: Any
     source_codes: NDArray[np.intp]
     weights: Float
     n_of_all: int
+    gaps: NDArray[np.bool_] | None = None
 
     @property
     def is_worth_a_peak_fit(self) -> bool:
@@ -113,7 +117,11 @@ def draw_sample(ask: Ask, known: PerSource[Moments], r: int, seed: int, *, is_de
         fraction = 1.0
     drawn = ask(partial(draw_fraction, seed=seed, chances=Chances.of(known, fraction)))
     Xt, source_codes, weights = drawn.in_order()
-    return Sample(Xt.toarray() if is_dense and sparse.issparse(Xt) else Xt, source_codes, weights, n)
+    if sparse.issparse(Xt):
+        return Sample(Xt.toarray() if is_dense else Xt, source_codes, weights, n)
+    if np.isnan(Xt.sum()):
+        return Sample(completed(Xt, source_codes, r, seed), source_codes, weights, n, np.isnan(Xt))
+    return Sample(Xt, source_codes, weights, n)
 
 
 def source_means(sample: Sample, n_sources: int) -> Float:
