@@ -12,8 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 import dbmd
 import tables
+from dbmd.data.features import find_preparation
 from dbmd.dataset import in_memory
 from dbmd.errors import DataError
+from dbmd.model.draw import moments
 from engine_params import on_clusters, on_each_cluster
 
 from .data import LABS, NAMES, N, R, close_to, model, samples
@@ -122,6 +124,35 @@ def test_a_path_alone_and_a_list_of_paths_will_do(engine, cluster, tmp_path, loc
     alone = model(engine).fit(one, source="lab")
     assert close_to(alone, model().fit(one, source="lab"), 1e-8)
     assert alone.fit_info_["n_samples"] == 30
+
+
+@on_clusters
+def test_gaps_weights_and_scaling_of_files_that_workers_read(engine, cluster, tmp_path):
+    """What is found of the features, and what a pass sees, is that of the local engine."""
+    cluster(engine)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    holed = np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)
+    columns = {name: pa.array(x, mask=np.isnan(x)) for name, x in zip(NAMES, holed.T, strict=True)}
+    pq.write_table(pa.table({**columns, "lab": LAB, "w": np.arange(N) % 3}), tmp_path / "a.parquet", row_group_size=30)
+    options = {"source": "lab", "sample_weight": "w"}
+    for missing in ("allow", "drop"):
+        found = []
+        for name in (engine, "local"):
+            path = tmp_path / "a.parquet"
+            with (
+                dbmd.open_data(path, engine=name, missing=missing, **options) as data,
+                data.on(name, 2, R) as running,
+            ):
+                preparation = find_preparation(running, scaling="standard", missing=missing)
+                seen = preparation.around(running).ask(moments)
+            found.append([preparation.scale, preparation.fill, *(each.total for _, each in sorted(seen.items()))])
+        for one, other in zip(*found, strict=True):
+            assert_allclose(one, other, rtol=1e-9)
+        if missing == "allow":
+            mean = np.nansum(holed * (np.arange(N) % 3)[:, None], axis=0) / ((np.arange(N) % 3) @ ~np.isnan(holed))
+            assert_allclose(found[0][1] * found[0][0], mean)
 
 
 @on_clusters
@@ -362,6 +393,21 @@ def test_weights_of_an_array_and_of_a_frame(da):
         dbmd.open_data(rows, sample_weight=np.zeros(N))
     with pytest.raises(DataError, match=r"^There must be a weight for each of the"):
         dbmd.open_data(rows, sample_weight=np.ones(3))
+
+
+@on_dask
+def test_gaps_of_arrays_and_frames(da):
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    holed = np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)
+    frame = pd.DataFrame(holed, columns=NAMES).assign(whole=pd.array(range(N), "Int64"))
+    frame.loc[3, "whole"] = pd.NA
+    for data in (da.from_array(holed, chunks=(40, -1)), dd.from_pandas(frame, npartitions=3)):
+        with pytest.raises(DataError, match=r"has no number .* missing='allow'"):
+            dbmd.open_data(data)
+        with dbmd.open_data(data, missing="allow") as opened, opened.on("dask", None, R) as running:
+            fill = find_preparation(running, missing="allow").fill
+        expected = np.nanmean(holed, axis=0) if len(fill) == len(NAMES) else frame.mean().to_numpy(float)
+        assert_allclose(fill, expected)
 
 
 @on_dask
