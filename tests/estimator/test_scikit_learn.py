@@ -23,8 +23,14 @@ CONFIGURATIONS = [
 ]
 
 
+def not_expected(estimator):
+    """Return the checks that are not about a fit of this kind, with the reason."""
+    reason = "a start is drawn, and is another one for repeated samples; from the same start, weights are repetitions"
+    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a few samples of pure noise
-@parametrize_with_checks(CONFIGURATIONS[:1])
+@parametrize_with_checks(CONFIGURATIONS[:1], expected_failed_checks=not_expected)
 def test_scikit_learn_checks(estimator, check):
     if check.func.__name__ == "check_array_api_input":
         # scikit-learn skips it unless a variable was set before SciPy was loaded: ask another interpreter.
@@ -35,7 +41,7 @@ def test_scikit_learn_checks(estimator, check):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(CONFIGURATIONS[1:])
+@parametrize_with_checks(CONFIGURATIONS[1:], expected_failed_checks=not_expected)
 def test_scikit_learn_checks_of_other_settings(estimator, check):
     test_scikit_learn_checks(estimator, check)
 
@@ -127,6 +133,20 @@ class TestRoutingOfSource:
         third = len(X) // 3
         model = DBMD(3, random_state=0).fit(X[third:], source=source[third:])
         by_hand = model.score(X[:third], source=source[:third])
+        assert_allclose(search.cv_results_["split0_test_score"][1], by_hand, rtol=1e-9)
+
+    def test_a_grid_search_over_a_pipeline_passes_weights(self, data, rng):
+        X, source = data
+        weights = rng.integers(1, 4, len(X)).astype(float)
+        requests = {"source": True, "sample_weight": True}
+        step = DBMD(3, init=X[:3]).set_fit_request(**requests).set_score_request(**requests)
+        pipeline = make_pipeline(FunctionTransformer(), step)
+        search = GridSearchCV(pipeline, {"dbmd__lam": [0.0, 1.0]}, cv=3, error_score="raise")
+        search.fit(X, source=source, sample_weight=weights)
+        third = len(X) // 3
+        model = DBMD(3, init=X[:3], lam=1.0)
+        model.fit(X[third:], source=source[third:], sample_weight=weights[third:])
+        by_hand = model.score(X[:third], source=source[:third], sample_weight=weights[:third])
         assert_allclose(search.cv_results_["split0_test_score"][1], by_hand, rtol=1e-9)
 
     def test_what_was_not_requested_is_refused(self, data):

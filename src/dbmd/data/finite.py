@@ -25,11 +25,6 @@ def first_nonfinite(Xt: Any) -> Entry | None:
     return first_unusable(Xt)
 
 
-def first_infinite(Xt: Any) -> Entry | None:
-    """Return the first entry of a dense array that is infinite, None if there is none; NaN is allowed."""
-    return first_unusable(Xt, "drop")
-
-
 def first_unusable(Xt: Any, missing: Missing = "error", *, rows_may_be_empty: bool = True) -> Entry | None:
     """Return the first entry of a dense or CSR array that cannot be fitted, None if there is none.
 

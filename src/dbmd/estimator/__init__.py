@@ -2,11 +2,13 @@
 
     _dbmd.py         the class: parameters, fitting, saving
     _prediction.py   the methods of a fitted model: transform, predict, score, ...
-    _opening.py      X and source in any form, opened and checked: a Dataset
+    _opening.py      X, sources and weights in any form, opened and checked: a Dataset
     _fitting.py      a Dataset through algorithm.py (a fit) or online.py (a further batch)
     _learned.py      attributes from the result of the algorithm
+    _units.py        between the units of the data and those of the scaled data
+    _advisor.py      what a user should know about data and fit
     fitted.py        the arrays of a model that memberships of further samples depend on
-    _noise.py        noise levels of sources that the model does not know
+    _new_sources.py  noise levels and offsets of sources that the model does not know
     _memberships.py  memberships and likelihood; lazily for collections of Dask
 
 The other interfaces (pyspark.ml, AnnData, command line) are built on this one.

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from dbmd.config import Missing
-from dbmd.data.finite import ROWS, Entry, first_nonfinite
+from dbmd.data.finite import first_unusable
 from dbmd.data.recipe import as_array
 
 
@@ -107,25 +107,17 @@ def check_finite(X: Any, missing: Missing = "error") -> None:
     missing : {"error", "allow", "drop"}
         What to do with NaN: unless it is "error", dense arrays may have some.
     """
-    entry = first_nonfinite(X)
-    if entry is not None and missing != "error" and not sparse.issparse(X):
-        entry = _first_infinite(X)
+    entry = first_unusable(X, missing, rows_may_be_empty=False)
     if entry is None:
         return
+    place = f"in row {entry.row}, column {entry.column}"
     if not np.isnan(entry.value):
         name, remedy = "infinity (inf)", "DBMD takes finite numbers only: drop or impute such rows first"
     elif sparse.issparse(X):
         name, remedy = "NaN", "Sparse data must be finite: pass a dense array with missing='allow', or drop such rows"
-    else:
+    elif missing == "error":
         name = "NaN"
         remedy = "DBMD takes finite numbers only, unless missing='allow', or missing='drop' to leave out such rows"
-    raise ValueError(f"Input X contains {name} in row {entry.row}, column {entry.column}. {remedy}.")
-
-
-def _first_infinite(X: NDArray[Any]) -> Entry | None:
-    for start in range(0, len(X), ROWS):
-        found = np.argwhere(np.isinf(X[start : start + ROWS]))
-        if len(found):
-            row, column = int(found[0][0]) + start, int(found[0][1])
-            return Entry(row, column, X[row, column])
-    return None
+    else:
+        name, place, remedy = "NaN", f"in all of row {entry.row}", "Leave out such rows with missing='drop'"
+    raise ValueError(f"Input X contains {name} {place}. {remedy}.")

@@ -15,11 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from dbmd._utils.logs import progress_log
 from dbmd.config import Config, Inference, Missing, NoiseKind, Scaling, Shares
+from dbmd.data.preparation import Preparation
 from dbmd.dataset import Dataset, framework_of
 from dbmd.estimator._callbacks import CallbackSupportMixin, Task, with_callbacks
 from dbmd.estimator._fitting import fit_dataset, update
 from dbmd.estimator._learned import usable_attributes
-from dbmd.estimator._memberships import check_can_transform
 from dbmd.estimator._opening import opened
 from dbmd.estimator._prediction import PredictionMixin
 from dbmd.model.past import PastStatistics
@@ -114,13 +114,26 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The basis, W transposed.
+        The basis, W transposed, in the units of the data: known components first, then those that were found.
+    scaled_components_ : ndarray of shape (n_components, n_features)
+        The same in the units of the scaled data, from which memberships are computed. Without ``scaling`` and ``log``
+        they are ``components_``.
+    scale_ : ndarray of shape (n_features,)
+        What the features are divided by, if ``scaling`` is "standard" or "minmax".
+    component_names_ : ndarray of str of shape (n_components,)
+        Names of the components, if ``known`` has names; those that were found are "pattern 1", "pattern 2", ...
+    offsets_ : ndarray of shape (n_sources, n_features)
+        The offset of each source, with ``offsets=True``: in the units of the data, but with ``log``, or samples that
+        are divided by their sum or norm, in those of the scaled data.
+    offset_variance_ : float
+        The variance of the prior of offsets, in the units of the scaled data.
     sources_ : ndarray of shape (n_sources,)
         The labels of the sources.
     noise_variance_ : ndarray of shape (n_sources,)
-        sigma^2 of each source.
+        sigma^2 of each source, in the units of the scaled data (``fit_info_["noise_unit"]``).
     labels_ : ndarray of shape (n_samples,)
-        The cluster of each sample: its largest membership. Available if the memberships of all samples fit in memory.
+        The cluster of each sample: its largest membership; -1 if it was left out (``missing="drop"``). Available if the
+        memberships of all samples fit in memory.
     cluster_sizes_ : ndarray of shape (n_components,)
         Sums of the memberships. Clusters are numbered by size, the largest first, unless ``init`` is an array or the
         fit continues another one; clusters that are no sample's largest membership come last.
@@ -145,7 +158,7 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         agree with known classes.
     fit_info_ : dict
         Facts about the fit: n_samples, seconds, converged, seed, dtype, the fraction of the variance that is explained
-        (of all data, and by source), classes, and where the data come from.
+        (of all data, and by source), classes, where the data come from, and what noise levels are measured in.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -234,7 +247,14 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
     noise_variance_: NDArray[np.float64]
     noise_excess_: NDArray[np.float64]
     components_: NDArray[Any]
+    scale_: NDArray[np.float64]
+    offsets_: NDArray[np.float64]
+    offset_variance_: float
+    component_names_: NDArray[Any]
     _past: PastStatistics
+    _preparation: Preparation
+    _scaled_components: NDArray[Any]
+    _scaled_offsets: NDArray[np.float64]
 
     # -- fitting ---------------------------------------------------------------------------------------------------
 
@@ -269,12 +289,20 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         with opened(self, X, source, sample_weight, reset=True) as data, progress_log(self.verbose) as log:
             task = Task(self, given, config.n_init * config.max_iter)
 
+            parts, preparation = config.parts(data.n_sources), None
+
+            def on_preparation(found: Preparation | None) -> None:
+                nonlocal preparation
+                preparation = found
+
             def on_iteration(state: State) -> bool:
                 log(_iteration_line(state))
-                return task.iteration(partial(usable_attributes, data, state.V[:, : config.n_components], state.sigma2))
+                W, D = parts.components(state.V).T, parts.offsets(state.V).T if parts.n_offsets else None
+                return task.iteration(partial(usable_attributes, data, W, state.sigma2, D, preparation))
 
-            self.fit_data(data, on_iteration=on_iteration)
-            task.end(partial(usable_attributes, data, self.components_.T, self.noise_variance_))
+            fit_dataset(self, data, None, on_iteration, on_preparation)
+            found = self.scaled_components_, self.noise_variance_, getattr(self, "_scaled_offsets", None)
+            task.end(partial(usable_attributes, data, *found, preparation))
         return self
 
     def fit_data(
@@ -311,7 +339,7 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
         the present model, then components and noise levels are updated from them and from statistics of earlier
         batches, whose weight decreases with each batch (``forget_factor``). After :meth:`fit`, its data count as the
         first batch. Pickles and copies of a model keep the statistics; a directory written by :meth:`save` does not, so
-        that a loaded model continues from its components alone.
+        that a loaded model continues from its components alone. All batches are scaled as the first.
 
         Labels, sizes, objective and ``fit_info_`` are those of the last batch.
 
@@ -341,55 +369,6 @@ class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
             update(self, data)
             log(f"batch {self.n_steps_}: objective {self.objective_:.8g}, {self.fit_info_['seconds']:.2f} s")
         return self
-
-    def fit_transform(
-        self, X: Any, y: Any = None, *, source: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> NDArray[Any]:
-        """Fit, and return the memberships of the samples.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The samples.
-        y : None
-            Ignored.
-        source : array-like of shape (n_samples,), optional
-            The source of each sample.
-        sample_weight : array-like of shape (n_samples,), optional
-            How often each sample counts, as for :meth:`fit`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-            Rows on the simplex.
-        """
-        check_can_transform(X)
-        self.fit(X, source=source, sample_weight=sample_weight)
-        return self.transform(X, source=source)
-
-    def fit_predict(
-        self, X: Any, y: Any = None, *, source: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> NDArray[np.intp]:
-        """Fit, and return the cluster of each sample.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The samples.
-        y : None
-            Ignored.
-        source : array-like of shape (n_samples,), optional
-            The source of each sample.
-        sample_weight : array-like of shape (n_samples,), optional
-            How often each sample counts, as for :meth:`fit`.
-
-        Returns
-        -------
-        ndarray of int of shape (n_samples,)
-        """
-        check_can_transform(X)
-        self.fit(X, source=source, sample_weight=sample_weight)
-        return self.labels_ if hasattr(self, "labels_") else self.predict(X, source=source)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted model to a directory: ``model.json`` and ``arrays.npz``, no pickle.

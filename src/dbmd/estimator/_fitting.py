@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from sklearn.utils import check_random_state
 
 from dbmd import algorithm, online
 from dbmd.config import Config
+from dbmd.data.features import find_preparation
+from dbmd.data.preparation import Preparation
 from dbmd.dataset import Dataset
 from dbmd.estimator._advisor import OF_DATA, Advisor
 from dbmd.estimator._checks import number_among
@@ -26,7 +29,14 @@ from dbmd.estimator._learned import (
     set_learned,
 )
 from dbmd.estimator._new_sources import source_levels
-from dbmd.estimator.fitted import FittedArrays
+from dbmd.estimator._units import (
+    components_to_continue,
+    in_scaled_units,
+    known_in_scaled_units,
+    noise_unit,
+    unit_attributes,
+)
+from dbmd.estimator.fitted import FittedArrays, prepared
 from dbmd.model.parts import Parts
 from dbmd.model.past import PastStatistics
 from dbmd.model.result import Result, State
@@ -38,8 +48,17 @@ if TYPE_CHECKING:
     from dbmd.estimator._dbmd import DBMD
 
 
-def fit_dataset(model: DBMD, data: Dataset, resume: State | None, on_iteration: Callable[[State], object]) -> None:
-    """Fit a dataset, and set what was learned on the model; see :meth:`DBMD.fit_data`."""
+def fit_dataset(
+    model: DBMD,
+    data: Dataset,
+    resume: State | None,
+    on_iteration: Callable[[State], object],
+    on_preparation: Callable[[Preparation | None], object] = lambda preparation: None,
+) -> None:
+    """Fit a dataset, and set what was learned on the model; see :meth:`DBMD.fit_data`.
+
+    ``on_preparation`` is called once with how the data are scaled, None if they are not.
+    """
     config = Config.of(model)
     n, m = data.shape
     if config.n_components > n:
@@ -48,15 +67,20 @@ def fit_dataset(model: DBMD, data: Dataset, resume: State | None, on_iteration: 
             f"Got n_components={config.n_components} with n_samples = {n}."
         )
     clock = time.perf_counter()
-    start = None
-    if model.warm_start and hasattr(model, "components_"):
-        config = Config.of(model, init=model.components_)
-        W = config.start(m)
-        if W is not None and np.array_equal(data.model_sources, model.sources_):
-            start = W, model.noise_variance_
     seed = int(check_random_state(model.random_state).randint(2**31 - 1))
     parts, advisor = config.parts(data.n_sources), Advisor(config, data)
+    config.known_components(m, data.feature_names)  # what is wrong with them is said before the data are read
     with data.on(config.engine, config.n_nodes, parts.n_patterns) as engine:
+        preparation = find_preparation(
+            engine,
+            scaling=config.scaling,
+            log=config.log,
+            missing=config.missing,
+            feature_names=data.feature_names,
+        )
+        on_preparation(preparation)
+        engine = prepared(engine, preparation)
+        config, start = _start(model, data, config, preparation)
         result = algorithm.fit(
             engine,
             config,
@@ -65,7 +89,7 @@ def fit_dataset(model: DBMD, data: Dataset, resume: State | None, on_iteration: 
             dtype=data.dtype,
             seed=seed,
             n_classes=_n_classes(data),
-            known=_known(config, m),
+            known=known_in_scaled_units(config, m, data.feature_names, preparation),
             start=start,
             resume=resume,
             on_iteration=on_iteration,
@@ -74,6 +98,7 @@ def fit_dataset(model: DBMD, data: Dataset, resume: State | None, on_iteration: 
         advisor.look_at_what_was_drawn(engine, resume, seed)
         labels = _labels(engine, data, parts, result.W if config.shares == "energy" else None)
     is_numbered_by_size = isinstance(config.init, str) and np.ndim(config.alpha) == 0
+    order = order_by_size(result, n, parts.n_known) if is_numbered_by_size else np.arange(config.n_components)
     before = sum(record.seconds for record in resume.history) if resume is not None else 0.0
     set_learned(
         model,
@@ -83,11 +108,20 @@ def fit_dataset(model: DBMD, data: Dataset, resume: State | None, on_iteration: 
         | learned_attributes(
             result,
             data,
+            unit=noise_unit(config),
             source_names=data.model_sources,
-            order=order_by_size(result, n, parts.n_known) if is_numbered_by_size else np.arange(config.n_components),
+            order=order,
             labels=labels,
             seconds=time.perf_counter() - clock + before,
             seed=_seed(model),
+        )
+        | unit_attributes(
+            result,
+            config,
+            preparation,
+            order=order,
+            dtype=data.dtype,
+            feature_names=data.feature_names,
         ),
     )
     _warn_if_unconverged(result, config)
@@ -138,11 +172,20 @@ def update(model: DBMD, data: Dataset) -> None:
         | learned_attributes(
             result,
             data,
+            unit=noise_unit(config),
             source_names=source_names,
             order=np.arange(r),
             labels=labels,
             seconds=time.perf_counter() - clock,
             seed=_seed(model),
+        )
+        | unit_attributes(
+            result,
+            config,
+            fitted.preparation,
+            order=np.arange(r),
+            dtype=data.dtype,
+            feature_names=getattr(model, "feature_names_in_", None),
         ),
     )
     # What the data of the first batch asked for, this one asks for, too. Small clusters are normal in a batch.
@@ -164,9 +207,21 @@ def _labels(engine: Engine, data: Dataset, parts: Parts, W: Float | None) -> NDA
     return engine.ask(partial(own_labels, parts=parts, norms=norms)).values
 
 
-def _known(config: Config, m: int) -> Float | None:
-    known = config.known_components(m)
-    return None if known is None else known.T
+def _start(
+    model: DBMD, data: Dataset, config: Config, preparation: Preparation | None
+) -> tuple[Config, tuple[Float, Float] | None]:
+    """Return the parameters, with components to start from in the units of the scaled data, and the start if warm."""
+    m = data.shape[1]
+    if model.warm_start and hasattr(model, "components_"):
+        config = replace(config, init=components_to_continue(model, preparation))
+        W = config.start(m)
+        if W is not None and np.array_equal(data.model_sources, model.sources_):
+            return config, (W, model.noise_variance_)
+    elif preparation is not None:
+        W = config.start(m)
+        if W is not None:
+            config = replace(config, init=in_scaled_units(W.T, preparation))
+    return config, None
 
 
 def _seed(model: DBMD) -> int | None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd.data.preparation import Preparation
 from dbmd.dataset import Dataset
+from dbmd.estimator._units import in_data_units, offsets_for_users
 from dbmd.model.evidence import pooled
 from dbmd.model.result import Result
 
@@ -24,9 +26,39 @@ def set_learned(model: DBMD, attributes: dict[str, Any]) -> None:
             delattr(model, name)
 
 
-def usable_attributes(data: Dataset, W: NDArray[Any], sigma2: NDArray[Any]) -> dict[str, Any]:
-    """Return the attributes without which a model cannot be used; callbacks see them during a fit."""
-    return {"components_": W.T.astype(data.dtype), "noise_variance_": sigma2, "sources_": data.model_sources}
+def usable_attributes(
+    data: Dataset,
+    scaled: NDArray[Any],
+    sigma2: NDArray[Any],
+    offsets: NDArray[Any] | None,
+    preparation: Preparation | None,
+) -> dict[str, Any]:
+    """Return the attributes without which a model cannot be used; callbacks see them during a fit.
+
+    Parameters
+    ----------
+    data : Dataset
+        The samples.
+    scaled : array of shape (r, m)
+        The components, in the units of the scaled data.
+    sigma2 : array of shape (n_sources,)
+        The noise levels.
+    offsets : array of shape (n_sources, m), optional
+        The offsets of the sources, if they have any.
+    preparation : Preparation, optional
+        How the data are scaled.
+    """
+    scaled = scaled.astype(data.dtype)
+    attributes = {
+        "components_": in_data_units(scaled, preparation),
+        "_scaled_components": None if preparation is None else scaled,
+        "noise_variance_": sigma2,
+        "sources_": data.model_sources,
+        "offsets_": offsets_for_users(offsets, preparation),
+        "_scaled_offsets": offsets,
+        "_preparation": preparation,
+    }
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def order_by_size(result: Result, n: int, n_known: int = 0) -> NDArray[np.intp]:
@@ -71,6 +103,7 @@ def learned_attributes(
     result: Result,
     data: Dataset,
     *,
+    unit: str,
     source_names: NDArray[Any],
     order: NDArray[np.intp],
     labels: NDArray[np.intp] | None,
@@ -85,12 +118,14 @@ def learned_attributes(
         Of the algorithm.
     data : Dataset
         The samples.
+    unit : str
+        What the square roots of noise levels are measured in.
     source_names : array of shape (n_sources,)
         All sources of the model.
     order : array of int of shape (r,)
         The order in which to number the components.
     labels : array of int of shape (n,), optional
-        The cluster of each sample, by the numbers of the result.
+        The cluster of each sample, by the numbers of the result; -1 for one that was left out.
     seconds : float
         Time that the fit took.
     seed : int, optional
@@ -98,7 +133,6 @@ def learned_attributes(
     """
     profile = result.profile.reordered(order)
     return {
-        "components_": result.W.T.astype(data.dtype)[order],
         "sources_": source_names,
         "noise_variance_": result.sigma2,
         "profile_": profile,
@@ -106,10 +140,8 @@ def learned_attributes(
         "objective_": result.objective,
         "history_": result.history,
         "n_iter_": len(result.history),
-        "fit_info_": _info(result, data, seconds, seed),
-        "labels_": None if labels is None else np.argsort(order)[labels],
-        "offsets_": result.offsets,
-        "offset_variance_": result.offset_variance,
+        "fit_info_": _info(result, data, seconds, seed) | {"noise_unit": unit},
+        "labels_": None if labels is None else np.where(labels < 0, -1, np.argsort(order)[labels]),
         "_past": result.past.reordered(order),
     }
 

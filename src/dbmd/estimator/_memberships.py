@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.config import prior_of
 from dbmd.dataset import Dataset, framework_of
-from dbmd.engines.local import Engine as LocalEngine
 from dbmd.estimator._new_sources import source_levels
+from dbmd.estimator._opening import opened
 from dbmd.estimator.fitted import FittedArrays
 from dbmd.h_step import origin_of
 from dbmd.memberships import MembershipModel, write_memberships
 from dbmd.registry import load
 from dbmd.sweep import sweep, sweep_and_keep
+
+# The attributes that memberships depend on.
+SMALL = (
+    *("components_", "sources_", "noise_variance_", "n_features_in_"),
+    *("offset_variance_", "_scaled_components", "_scaled_offsets", "_preparation"),
+)
 
 if TYPE_CHECKING:
     from dbmd.estimator._dbmd import DBMD
@@ -41,11 +46,24 @@ def membership_model(fitted: FittedArrays, data: Dataset) -> MembershipModel:
     return MembershipModel(V, parts, sigma2, fitted.prior, fitted.by_energy)
 
 
+def membership_model_of_fit(fitted: FittedArrays, *, knows_source: bool) -> MembershipModel:
+    """Return what memberships are computed from, of samples of the sources of the fit, in their order.
+
+    If the source is not known it must not matter, or there must be only one.
+    """
+    n_sources = len(fitted.source_names) if knows_source else 1
+    parts = fitted.parts_for(n_sources)
+    offsets = None if fitted.offsets is None else fitted.offsets[:n_sources].T
+    return MembershipModel(
+        parts.assemble(fitted.W, offsets), parts, fitted.sigma2[:n_sources], fitted.prior, fitted.by_energy
+    )
+
+
 def memberships_of(fitted: FittedArrays, data: Dataset) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the memberships of the samples of a dataset, shape (n, r), and their brightness, shape (n,)."""
     out, brightness = np.empty((data.shape[0], fitted.n_components), data.dtype), np.empty(data.shape[0], data.dtype)
     step = partial(write_memberships, out=out, brightness=brightness)
-    with LocalEngine(data.nodes(fitted.n_nodes, fitted.n_components)) as engine:
+    with fitted.local_engine_for(data) as engine:
         engine.ask(step, membership_model(fitted, data))
     return out, brightness
 
@@ -53,7 +71,7 @@ def memberships_of(fitted: FittedArrays, data: Dataset) -> tuple[NDArray[Any], N
 def mean_log_likelihood(fitted: FittedArrays, data: Dataset) -> float:
     """Return the mean log-likelihood of the samples of a dataset, given their memberships."""
     sigma2, parts, V = source_levels(fitted, data)
-    n, m = data.shape
+    m = data.shape[1]
     origin = origin_of(parts.W(V), data.dtype)
     step = partial(sweep, sigma2=sigma2, prior=parts.prior(fitted.prior), parts=parts, origin=origin)
     ridge = np.zeros(parts.n_offsets) if parts.n_offsets else None
@@ -62,34 +80,42 @@ def mean_log_likelihood(fitted: FittedArrays, data: Dataset) -> float:
     log_likelihood = -0.5 * sum(
         s.squares / sigma2[c] + m * s.n * np.log(2 * np.pi * sigma2[c]) for c, s in found.items()
     )
-    return float(log_likelihood / n)
+    return float(log_likelihood / sum(s.n for s in found.values()))
 
 
 # -- collections of Dask -------------------------------------------------------------------------------------------
 
 
-def lazy_memberships(model: DBMD, X: Any, source: Any) -> Any:
-    """Return the memberships of a dask.array or dask.dataframe as a dask.array of shape (n, r)."""
+def lazy_memberships(model: DBMD, X: Any, source: Any) -> tuple[Any, Any]:
+    """Return the memberships of a dask.array or dask.dataframe, shape (n, r), and their brightness, shape (n,)."""
     fitted = FittedArrays.of(model)
-    if source is None and fitted.noise_matters and fitted.noise == "source" and len(fitted.source_names) > 1:
+    if source is None and fitted.needs_source:
         raise ValueError(
-            f"The model knows {len(model.sources_)} sources: say in source= which samples are of which. A noise "
-            "level can be estimated for samples that are here, transform(X.compute()), not for such as are not yet."
+            f"The model knows {len(model.sources_)} sources: say in source= which samples are of which. What is not "
+            "known of a source can be estimated for samples that are here, transform(X.compute()), not for such as are "
+            "not yet."
         )
     # What travels to the workers is small: not the history, the profile and the labels.
     small = type(model)(**model.get_params(deep=False) | {"engine": "local", "n_nodes": 1})
-    for name in ("components_", "sources_", "noise_variance_", "n_features_in_"):
-        setattr(small, name, getattr(model, name))
-    names = list(getattr(model, "feature_names_in_", ()))
-    return load("engines", "dask").map_rows(partial(_chunk_memberships, small), X, source, names, fitted.n_components)
+    for name in SMALL:
+        if hasattr(model, name):
+            setattr(small, name, getattr(model, name))
+    names, r = list(getattr(model, "feature_names_in_", ())), fitted.n_components
+    found = load("engines", "dask").map_rows(partial(_chunk_memberships, small), X, source, names, r + 1)
+    return found[:, :r], found[:, r]
 
 
 def _chunk_memberships(model: DBMD, Xt: Any, source: Any = None) -> NDArray[Any]:
-    """Return the memberships of a chunk of samples, all of them of sources that the model knows."""
-    r = len(model.components_)
+    """Return memberships and brightness of a chunk of samples, shape (n, r + 1), of sources that the model knows."""
     if not Xt.shape[0]:
-        return np.empty((0, r), model.components_.dtype)
-    unknown = set() if source is None or model.noise != "source" else {*np.unique(source)} - {*model.sources_}
-    if unknown and prior_of(model.alpha, r).any():
-        raise ValueError(f"The model does not know the sources {unknown}: it has a noise level for {model.sources_}.")
-    return model.transform(Xt, source=source)
+        return np.empty((0, len(model.components_) + 1), model.components_.dtype)
+    fitted = FittedArrays.of(model)
+    matters = fitted.noise_matters and (fitted.noise == "source" or fitted.offsets is not None)
+    unknown = set() if source is None or not matters else {*np.unique(source)} - {*model.sources_}
+    if unknown:
+        raise ValueError(
+            f"The model does not know the sources {unknown}: it has a noise level"
+            f"{'' if fitted.offsets is None else ' and an offset'} for {model.sources_}."
+        )
+    with opened(model, Xt, source, None, reset=False) as data:
+        return np.column_stack(memberships_of(fitted, data))

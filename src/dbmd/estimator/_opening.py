@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from sklearn.utils.validation import validate_data
 
+from dbmd.data.finite import with_nan
 from dbmd.dataset import Dataset, framework_of, in_memory, is_path, open_data
 from dbmd.estimator._checks import check_feature_names, check_finite, number_sources
 
@@ -47,12 +47,16 @@ def _as_dataset(model: DBMD, X: Any, source: Any, sample_weight: Any, *, reset: 
     if not isinstance(X, Dataset):
         X = _validated(model, X, reset=reset)
         names, codes = (None, 0) if source is None else number_sources(source, X.shape[0])
-        more = () if sample_weight is None else (sample_weight,)  # FIXME until join
-        return in_memory(X, names, codes, getattr(model, "feature_names_in_", None), *more)
+        return in_memory(X, names, codes, getattr(model, "feature_names_in_", None), sample_weight, model.missing)
     if source is not None:
         raise ValueError("A dataset has its own sources: name them in open_data(..., source=).")
     if sample_weight is not None:
         raise ValueError("A dataset has its own weights: name them in open_data(..., sample_weight=).")
+    if X.missing != "error" and model.missing != X.missing:
+        raise ValueError(
+            f"The data were opened with missing={X.missing!r}: pass missing={X.missing!r} to DBMD, too. Got "
+            f"{model.missing!r}."
+        )
     if reset:
         return X
     if X.shape[1] != model.n_features_in_:
@@ -67,7 +71,6 @@ def _open(model: DBMD, X: Any, source: Any, sample_weight: Any, *, reset: bool) 
     names = getattr(model, "feature_names_in_", None)
     columns = None if reset or names is None else list(names)
     how: dict[str, Any] = {"source": source, "sample_weight": sample_weight, "missing": model.missing}
-    how = {name: value for name, value in how.items() if value not in (None, "error")}  # FIXME until join
     if is_path(X):
         # Only a fit is worth a cluster: memberships are computed in this process.
         engine = model.engine if reset and isinstance(model.engine, str) else "local"
@@ -79,8 +82,7 @@ def _open(model: DBMD, X: Any, source: Any, sample_weight: Any, *, reset: bool) 
 
 
 def _validated(model: DBMD, X: Any, *, reset: bool) -> Any:
-    if isinstance(X, np.ma.MaskedArray):  # whose mask scikit-learn would leave out
-        X = (X if X.dtype.kind == "f" else X.astype(np.float64)).filled(np.nan) if np.ma.is_masked(X) else X.data
+    X = with_nan(X)  # scikit-learn would leave out the mask of an array
     # Narrow types stay as they are: chunks are converted one by one.
     X = validate_data(model, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
     if X.dtype.kind == "f":

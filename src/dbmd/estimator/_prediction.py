@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from dbmd.dataset import Dataset, framework_of
@@ -19,15 +21,30 @@ from dbmd.estimator._memberships import (
     memberships_of,
 )
 from dbmd.estimator._opening import opened
+from dbmd.estimator._units import coefficients, in_data_units
 from dbmd.estimator.fitted import FittedArrays
+from dbmd.memberships import labels_of
 
 
 class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """What :class:`dbmd.DBMD` offers once it is fitted."""
 
     components_: NDArray[Any]
+    component_names_: NDArray[Any]
+    labels_: NDArray[np.intp]
+    brightness: bool
+    shares: str
+    fit: Callable[..., Any]
+    # It says what to return, which no pipeline can pass on.
+    __metadata_request__transform: ClassVar[dict[str, str]] = {"return_brightness": UNUSED}
 
-    def transform(self, X: Any, *, source: ArrayLike | None = None) -> NDArray[Any]:
+    @property
+    def scaled_components_(self) -> NDArray[Any]:
+        """The components in the units of the scaled data, shape (n_components, n_features)."""
+        scaled: NDArray[Any] = getattr(self, "_scaled_components", self.components_)
+        return scaled
+
+    def transform(self, X: Any, *, source: ArrayLike | None = None, return_brightness: bool = False) -> Any:
         """Return the memberships of samples.
 
         Parameters
@@ -35,18 +52,74 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         X : array-like or sparse matrix of shape (n_samples, n_features)
             The samples.
         source : array-like of shape (n_samples,), optional
-            Their sources. The noise level of a source that was not in the fit is estimated from these samples. By
-            default the samples are of the source of the fit, or, if there were several, of an unknown one.
+            Their sources. The noise level and the offset of a source that was not in the fit are estimated from these
+            samples. By default the samples are of the source of the fit, or, if there were several, of an unknown one.
+        return_brightness : bool, default=False
+            Whether to return the brightness of the samples, too, of a model with ``brightness=True``.
+
+        Returns
+        -------
+        H : ndarray of shape (n_samples, n_components)
+            Rows on the simplex; NaN for samples that ``missing="drop"`` leaves out.
+        brightness : ndarray of shape (n_samples,)
+            Relative to the brightest, 0 to 1. Only if ``return_brightness`` is true.
+        """
+        if return_brightness and not self.brightness:
+            raise ValueError("return_brightness=True is for models with brightness: fit with brightness=True.")
+        H, brightness = self._transform(X, source)
+        return (H, brightness) if return_brightness else H
+
+    def fit_transform(
+        self, X: Any, y: Any = None, *, source: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> NDArray[Any]:
+        """Fit, and return the memberships of the samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The samples.
+        y : None
+            Ignored.
+        source : array-like of shape (n_samples,), optional
+            The source of each sample.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each sample counts, as for :meth:`fit`.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
             Rows on the simplex.
         """
-        return self._transform(X, source)
+        check_can_transform(X)
+        self.fit(X, source=source, sample_weight=sample_weight)
+        return self.transform(X, source=source)
+
+    def fit_predict(
+        self, X: Any, y: Any = None, *, source: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> NDArray[np.intp]:
+        """Fit, and return the cluster of each sample.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The samples.
+        y : None
+            Ignored.
+        source : array-like of shape (n_samples,), optional
+            The source of each sample.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each sample counts, as for :meth:`fit`.
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+        """
+        check_can_transform(X)
+        self.fit(X, source=source, sample_weight=sample_weight)
+        return self.labels_ if hasattr(self, "labels_") else self.predict(X, source=source)
 
     def predict(self, X: Any, *, source: ArrayLike | None = None) -> NDArray[np.intp]:
-        """Return the cluster of each sample: its largest membership.
+        """Return the cluster of each sample: its largest membership; -1 for a sample that is left out.
 
         Parameters
         ----------
@@ -59,7 +132,7 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         ndarray of int of shape (n_samples,)
         """
-        return self._transform(X, source).argmax(axis=1)
+        return labels_of(self._transform(X, source)[0])
 
     def predict_proba(self, X: Any, *, source: ArrayLike | None = None) -> NDArray[Any]:
         """Return the memberships of samples, as :meth:`transform` does, for dense data and always as an array.
@@ -78,30 +151,63 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         if sparse.issparse(X):
             # scikit-learn's checks treat an estimator that has predict_proba and accepts sparse data as a classifier.
             raise TypeError("predict_proba takes no sparse data. Call transform: it returns the same memberships.")
-        return self._transform(X, source)
+        return self._transform(X, source)[0]
 
-    def inverse_transform(self, H: Any) -> NDArray[Any]:
-        """Return the samples that memberships describe, ``H @ components_``.
+    def inverse_transform(self, H: Any, *, brightness: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the samples that memberships describe, in the units of the data, without offsets of sources.
 
         Parameters
         ----------
         H : array-like of shape (n_samples, n_components)
             Memberships.
+        brightness : array-like of shape (n_samples,), optional
+            Brightness of the samples, of a model with ``brightness=True``; by default 1, that of the brightest.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
+            ``H @ components_`` if the data are not scaled by their logarithm. Samples that were divided by their sum or
+            norm stay so.
         """
         check_is_fitted(self)
         H = check_array(H, dtype=[np.float64, np.float32])
         if H.shape[1] != len(self.components_):
             raise ValueError(f"H must have n_components = {len(self.components_)} columns. Got shape {H.shape}.")
-        return np.asarray(H @ self.components_)
+        if self.brightness:
+            H = coefficients(H, self.scaled_components_, by_energy=self.shares == "energy")
+        if brightness is not None:
+            s = np.asarray(brightness, H.dtype)
+            if not self.brightness or s.shape != (len(H),):
+                raise ValueError(
+                    f"brightness must have shape ({len(H)},), for a model with brightness=True. Got shape {s.shape} "
+                    f"for one with brightness={self.brightness}."
+                )
+            H = H * s[:, None]
+        preparation = getattr(self, "_preparation", None)
+        if preparation is None or not preparation.log:
+            return np.asarray(H @ self.components_)
+        return in_data_units(np.asarray(H @ self.scaled_components_), preparation)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the columns of :meth:`transform`: those of components, if they have names, or dbmd0, ...
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str of shape (n_components,)
+        """
+        check_is_fitted(self)
+        names: NDArray[Any] | None = getattr(self, "component_names_", None)
+        return super().get_feature_names_out(input_features) if names is None else names
 
     def score(
         self, X: Any, y: Any = None, *, source: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Return the mean log-likelihood of the samples, given their memberships.
+        """Return the mean log-likelihood of the samples, given their memberships, in the units of the scaled data.
 
         Parameters
         ----------
@@ -142,10 +248,11 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def _transform(self, X: Any, source: Any) -> Any:
+    def _transform(self, X: Any, source: Any) -> tuple[Any, Any]:
+        """Return memberships, shape (n, r), and brightness, shape (n,)."""
         check_is_fitted(self)
         check_can_transform(X)
         if framework_of(X) == "dask":
             return lazy_memberships(self, X, source)
         with opened(self, X, source, None, reset=False) as data:
-            return memberships_of(FittedArrays.of(self), data)[0]
+            return memberships_of(FittedArrays.of(self), data)

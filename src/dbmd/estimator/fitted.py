@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.config import Config, NoiseKind, prior_of
+from dbmd.config import Config, Missing, NoiseKind, prior_of
+from dbmd.data.preparation import Preparation
 from dbmd.dataset import Dataset
+from dbmd.engines.local import Engine as LocalEngine
 from dbmd.model.evidence import Evidence
 from dbmd.model.parts import Parts
 from dbmd.protocols import Engine
@@ -20,6 +22,19 @@ if TYPE_CHECKING:
 Float = NDArray[np.float64]
 
 
+def prepared(engine: Engine, preparation: Preparation | None) -> Engine:
+    """Return an engine whose nodes see scaled samples; None: the engine itself."""
+    return engine if preparation is None else preparation.around(engine)
+
+
+def _with_gaps(preparation: Preparation | None, missing: Missing, W: Float) -> Preparation | None:
+    """Return how samples are scaled, with what to do about missing values: they may be allowed after a fit, too."""
+    if missing == "error":
+        return preparation
+    how = Preparation() if preparation is None else preparation
+    return replace(how, fill=W.mean(axis=1) if how.fill is None else how.fill, drops=missing == "drop")
+
+
 @dataclass(frozen=True)
 class FittedArrays:
     """What memberships and noise levels of further samples are computed from.
@@ -27,7 +42,7 @@ class FittedArrays:
     Attributes
     ----------
     W : array of shape (m, r)
-        The basis, in float64.
+        The components, in the units of the scaled data and float64.
     prior : array of shape (r,)
         alpha0 - 1 of the Dirichlet prior.
     source_names : array of shape (n_sources,)
@@ -50,6 +65,8 @@ class FittedArrays:
         The offsets of the sources of the fit, if they have any.
     offset_variance : float
         Variance of their prior.
+    preparation : Preparation, optional
+        How samples are scaled, and what stands in for missing values; None: they are taken as they are.
     """
 
     W: Float
@@ -64,12 +81,14 @@ class FittedArrays:
     by_energy: bool = False
     offsets: Float | None = None
     offset_variance: float = 1.0
+    preparation: Preparation | None = None
 
     @classmethod
     def of(cls, model: DBMD) -> FittedArrays:
         """Return the arrays of a fitted estimator."""
+        W = model.scaled_components_.T.astype(float)
         return cls(
-            W=model.components_.T.astype(float),
+            W=W,
             prior=prior_of(model.alpha, len(model.components_)),
             source_names=model.sources_,
             sigma2=model.noise_variance_,
@@ -79,14 +98,21 @@ class FittedArrays:
             n_nodes=model.n_nodes,
             parts=Config.of(model).parts(len(model.sources_)),
             by_energy=model.shares == "energy",
-            offsets=getattr(model, "offsets_", None),
+            offsets=getattr(model, "_scaled_offsets", None),
             offset_variance=getattr(model, "offset_variance_", 1.0),
+            preparation=_with_gaps(getattr(model, "_preparation", None), model.missing, W),
         )
 
     @property
     def n_components(self) -> int:
         """Number of components, r."""
         return self.W.shape[1]
+
+    @property
+    def needs_source(self) -> bool:
+        """Whether memberships depend on the source of a sample."""
+        differs = self.noise == "source" and bool(self.prior.any())
+        return len(self.source_names) > 1 and (differs or self.offsets is not None)
 
     @property
     def noise_matters(self) -> bool:
@@ -99,7 +125,11 @@ class FittedArrays:
 
     def engine_for(self, data: Dataset) -> Engine:
         """Return an engine with the samples of a dataset as its nodes, where they are."""
-        return data.on(data.framework or "local", self.n_nodes, self.parts.n_patterns)
+        return prepared(data.on(data.framework or "local", self.n_nodes, self.parts.n_patterns), self.preparation)
+
+    def local_engine_for(self, data: Dataset) -> Engine:
+        """Return an engine of this process with the samples of a dataset as its nodes."""
+        return prepared(LocalEngine(data.nodes(self.n_nodes, self.parts.n_patterns)), self.preparation)
 
     def evidence_for(self, data: Dataset) -> Evidence | None:
         """Return how the memberships of a dataset are integrated out; None with ``inference="map"``."""

@@ -166,4 +166,4 @@ class Parts:
         parts = Ht[:, :-1] if norms is None else Ht[:, :-1] * norms.astype(Ht.dtype)
         total = parts.sum(axis=1, keepdims=True)
         equal = np.full_like(parts, 1.0 / self.n_components)  # a sample without any light may be anything
-        return np.divide(parts, total, out=equal, where=total > np.finfo(Ht.dtype).tiny)
+        return np.divide(parts, total, out=equal, where=~(total <= np.finfo(Ht.dtype).tiny))  # NaN stays NaN
