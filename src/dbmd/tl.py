@@ -10,14 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dbmd.config import Missing
 from dbmd.data.block import Samples, Window, canonical, float_type
-from dbmd.data.finite import first_nonfinite
+from dbmd.data.finite import first_unusable
 from dbmd.data.formats import batch_rows
 from dbmd.data.options import DEFAULT_MEMORY
 from dbmd.data.prefetch import prefetch
 from dbmd.dataset import SingleBlock
 from dbmd.errors import DataError
 from dbmd.estimator import DBMD
+from dbmd.memberships import labels_of
+from dbmd.model.known import Known
 
 __all__ = ["dbmd"]
 
@@ -49,7 +52,8 @@ def dbmd(
     copy : bool, default=False
         Return a copy with the results instead of adding them to ``adata``.
     **params
-        Parameters of :class:`dbmd.DBMD`: ``alpha``, ``lam``, ``random_state``, ...
+        Parameters of :class:`dbmd.DBMD`: ``log``, ``offsets``, ``lam``, ``random_state``, ... The columns of a
+        DataFrame of ``known`` programs are matched to the names of the variables.
 
     Returns
     -------
@@ -59,7 +63,9 @@ def dbmd(
         - ``obsm["X_" + key_added]``: memberships, shape (n_obs, n_components), rows on the simplex.
         - ``varm[key_added]``: the gene programs, shape (n_vars, n_components).
         - ``obs[key_added]``: the largest membership, categorical.
-        - ``uns[key_added]``: parameters, noise variance of each batch, objective, explained variance.
+        - ``obs[key_added + "_brightness"]``: the brightness of each cell, with ``brightness=True``.
+        - ``uns[key_added]``: parameters, noise variance of each batch, objective, explained variance; with
+          ``offsets=True`` the offset of each batch, shape (n_batches, n_vars).
     """
     import pandas as pd
 
@@ -77,20 +83,25 @@ def dbmd(
             raise ValueError(f"adata.obs[{batch_key!r}] must name a batch for every cell; some are missing.")
         batches = adata.obs[batch_key].astype(str).to_numpy(dtype=str)
     model = DBMD(n_components, **params)
+    if model.known is not None:
+        known = Known.of(model.known)
+        model.known = Known(known.for_features(adata.n_vars, list(adata.var_names)), known.names)
     X = adata.X if layer is None else adata.layers[layer]
     if X is None:
         raise ValueError("adata has no X: name the layer to take.")
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         model.fit(X, source=batches)
-        Ht = model.transform(X, source=batches)
+        Ht, brightness = model._transform(X, batches)
     else:
-        data = _backed(X, batches)
+        data = _backed(X, batches, model.missing)
         model.fit(data)
-        Ht = model.transform(data)
+        Ht, brightness = model._transform(data, None)
     adata.obsm[f"X_{key_added}"] = Ht
     adata.varm[key_added] = model.components_.T
-    names = [str(k) for k in range(len(model.components_))]
-    adata.obs[key_added] = pd.Categorical.from_codes(Ht.argmax(axis=1), names)
+    names = getattr(model, "component_names_", range(len(model.components_)))
+    adata.obs[key_added] = pd.Categorical.from_codes(labels_of(Ht), [str(name) for name in names])
+    if model.brightness:
+        adata.obs[f"{key_added}_brightness"] = brightness
     adata.uns[key_added] = {
         "params": {
             "n_components": n_components,
@@ -104,6 +115,8 @@ def dbmd(
         "explained_variance": model.fit_info_["explained"],
         "n_iter": model.n_iter_,
     }
+    if model.offsets:
+        adata.uns[key_added]["offsets"] = model.offsets_
     return adata if copy else None
 
 
@@ -117,10 +130,13 @@ class Backed(Samples):
         The matrix.
     source_codes : array of int of shape (n,), or an int
         The source of each row, or of all.
+    missing : {"error", "allow", "drop"}
+        What to do with missing values.
     """
 
     X: Any
     source_codes: NDArray[np.intp] | int
+    missing: Missing = "error"
     first_row: int = 0
 
     @property
@@ -148,18 +164,24 @@ class Backed(Samples):
             j = min(i + step, self.shape[0])
             rows: Any = self.X[i:j]
             rows = canonical(sparse.csr_array(rows)) if sparse.issparse(rows) else np.asarray(rows)
-            entry = first_nonfinite(rows) if rows.dtype.kind == "f" else None
+            entry = first_unusable(rows, self.missing, rows_may_be_empty=False) if rows.dtype.kind == "f" else None
             if entry is not None:
                 raise DataError(f"Row {i + entry.row} of adata holds {entry.value}. Only finite numbers can be fitted.")
             yield Window(i, rows, self.source_codes if isinstance(self.source_codes, int) else self.source_codes[i:j])
 
 
-def _backed(X: Any, batches: NDArray[Any] | None) -> SingleBlock:
+def _backed(X: Any, batches: NDArray[Any] | None, missing: Missing) -> SingleBlock:
     """Return a matrix in an open file as a dataset: one node, for one file is read by one thread at a time."""
     names, codes = (None, 0) if batches is None else np.unique(batches, return_inverse=True)
-    block = Backed(X, codes if names is not None and len(names) > 1 else 0)
+    block = Backed(X, codes if names is not None and len(names) > 1 else 0, missing)
     return SingleBlock(
-        shape=block.shape, dtype=block.dtype, source_names=names, memory=DEFAULT_MEMORY, block=block, name="adata"
+        shape=block.shape,
+        dtype=block.dtype,
+        source_names=names,
+        missing=missing,
+        memory=DEFAULT_MEMORY,
+        block=block,
+        name="adata",
     )
 
 

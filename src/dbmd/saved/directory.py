@@ -30,6 +30,7 @@ from dbmd._utils.fields import (
 )
 from dbmd._utils.model_files import ARRAYS, MODEL, OWNED
 from dbmd.config import Config
+from dbmd.data.preparation import Preparation
 from dbmd.errors import first_line
 from dbmd.model.known import Known
 from dbmd.model.profile import Profile
@@ -50,6 +51,8 @@ FORMAT, FORMAT_VERSION = "dbmd-model", 1
 ARRAY_PARAMS = ("alpha", "init", "known")  # parameters that may be arrays
 M = TypeVar("M")
 
+# Arrays that only some models have, by the attribute.
+PARTS = {"scaled_components": "_scaled_components", "offsets": "offsets_", "scaled_offsets": "_scaled_offsets"}
 # The entries of model.json that are read back. Others are for people, or from a later release.
 RECORD = {
     "params": OBJECT,
@@ -62,8 +65,12 @@ RECORD = {
     "n_samples_seen": COUNT,
     "n_steps": COUNT,
     "known": OBJECT,
+    "preparation": OBJECT,
+    "offset_variance": POSITIVE,
 }
-OPTIONAL = ("n_samples_seen", "n_steps", "known")  # the first release did not write them, or they may not be there
+# The first release did not write them, or the model may have none.
+OPTIONAL = ("n_samples_seen", "n_steps", "known", "preparation", "offset_variance")
+PREPARATION = {"log": FLAG, "by_sample": TEXT.or_none, "drops": FLAG}
 FIT = {
     "n_samples": COUNT,
     "seconds": NOT_NEGATIVE,
@@ -74,6 +81,7 @@ FIT = {
     "explained_by_source": NUMBER.or_none.list,
     "classes": NAME.or_none.list.or_none,
     "data": OBJECT.or_none,
+    "noise_unit": TEXT,
     "versions": TEXT.map,
     "created": TEXT,
     "command": TEXT,
@@ -86,6 +94,8 @@ DATA = {
     "paths": TEXT.list,
     "source": TEXT.or_none,
     "label": TEXT.or_none,
+    "sample_weight": TEXT.or_none,
+    "missing": TEXT.or_none,
     "encode": NAME.or_none.list.map,
     "header": FLAG.or_none,
     "delimiter": TEXT.or_none,
@@ -112,6 +122,7 @@ def save(
     path = Path(path)
     params, arrays = params_of(model)
     arrays |= {"components": model.components_, "noise_variance": model.noise_variance_}
+    arrays |= {name: getattr(model, attribute) for name, attribute in PARTS.items() if hasattr(model, attribute)}
     arrays |= {f"profile_{f.name}": getattr(model.profile_, f.name) for f in fields(Profile)}
     if not model.sources_.dtype.hasobject:
         arrays["sources"] = model.sources_
@@ -137,6 +148,12 @@ def save(
         "n_steps": model.n_steps_,
         "fit": info,
     }
+    if hasattr(model, "_preparation"):
+        how = model._preparation
+        record["preparation"] = {"log": how.log, "by_sample": how.by_sample, "drops": how.drops}
+        arrays |= {name: getattr(how, name) for name in ("scale", "fill") if getattr(how, name) is not None}
+    if hasattr(model, "offset_variance_"):
+        record["offset_variance"] = model.offset_variance_
     if model.known is not None:
         known = Known.of(model.known)
         if known.names or known.columns:
@@ -183,6 +200,7 @@ def _restored(kind: type[M], record: dict[str, Any], arrays: dict[str, Any]) -> 
     model.n_features_in_ = record["n_features"]
     model.components_ = arrays["components"]
     model.noise_variance_ = arrays["noise_variance"]
+    _restore_parts(model, record, arrays)
     # Labels of the type object, such as text of pandas, cannot be saved in an array without pickle.
     if "sources" not in arrays and sources["dtype"] != "object":
         raise KeyError("sources")
@@ -206,6 +224,50 @@ def _restored(kind: type[M], record: dict[str, Any], arrays: dict[str, Any]) -> 
     _check_arrays(model)
     model.cluster_sizes_ = model.profile_.sizes.sum(axis=0)
     return model
+
+
+def _restore_parts(model: Any, record: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Set what only some models have: how data are scaled, offsets of sources, names of components."""
+    for name, attribute in PARTS.items():
+        if name in arrays:
+            setattr(model, attribute, arrays[name])
+    if "preparation" in record:
+        check_fields(record["preparation"], PREPARATION, "preparation.")
+        model._preparation = Preparation(**record["preparation"], scale=arrays.get("scale"), fill=arrays.get("fill"))
+        if "scale" in arrays:
+            model.scale_ = arrays["scale"]
+    if "offset_variance" in record:
+        model.offset_variance_ = float(record["offset_variance"])
+    names = None if model.known is None else Known.of(model.known).component_names(model.n_components)
+    if names is not None:
+        model.component_names_ = names
+
+
+def _check_parts(model: Any) -> None:
+    """Raise a ValueError if arrays are not those that the parameters ask for."""
+    r, m, n_sources = model.n_components, model.n_features_in_, len(model.sources_)
+    has_features_scaled = model.scaling in ("standard", "minmax")
+    wanted = {
+        "scaled_components": ((r, m), "_scaled_components", model.log or model.scaling is not None),
+        "offsets": ((n_sources, m), "offsets_", model.offsets),
+        "scaled_offsets": ((n_sources, m), "_scaled_offsets", model.offsets),
+        "scale": ((m,), "scale_", has_features_scaled),
+    }
+    for name, (shape, attribute, is_needed) in wanted.items():
+        if hasattr(model, attribute):
+            least = np.finfo(np.float64).smallest_subnormal if name == "scale" else -np.inf
+            check_array(name, getattr(model, attribute), shape, least=least)
+        elif is_needed:
+            raise KeyError(name)
+    if model.offsets and not hasattr(model, "offset_variance_"):
+        raise KeyError("offset_variance")
+    preparation = getattr(model, "_preparation", None)
+    if preparation is None and (model.log or model.scaling is not None):
+        raise KeyError("preparation")
+    if preparation is not None and preparation.fill is not None:
+        check_array("fill", preparation.fill, (m,))
+    if preparation is not None and preparation.by_sample not in (None, "sum", "l2"):
+        raise ValueError(f"preparation.by_sample must be null, 'sum' or 'l2' and is {preparation.by_sample!r}")
 
 
 def _params(record: dict[str, Any], arrays: dict[str, Any], names: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -232,6 +294,7 @@ def _check_arrays(model: Any) -> None:
     info, profile = model.fit_info_, model.profile_
     tiny = np.finfo(np.float64).smallest_subnormal
     check_array("components", model.components_, (r, m))
+    _check_parts(model)
     check_array("noise_variance", model.noise_variance_, (n_sources,), least=tiny)
     expected = Profile.zero(n_sources, r, len(profile.contingency) if profile.contingency.ndim else 0)
     for f in fields(Profile):
@@ -240,7 +303,7 @@ def _check_arrays(model: Any) -> None:
     if model.inference == "evidence":
         check_array("noise_excess", model.noise_excess_, (n_sources,), least=tiny)
     if hasattr(model, "labels_"):
-        check_array("labels", model.labels_, (info["n_samples"],), "i", least=0.0)
+        check_array("labels", model.labels_, (info["n_samples"],), "i", least=-1.0 if model.missing == "drop" else 0.0)
         if model.labels_.max(initial=0) >= r:
             raise ValueError(f"labels must be < {r} and has {model.labels_.max()}")
     lengths = {

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from dbmd.engines.spark import for_arrow
 from dbmd.estimator import DBMD as LocalDBMD
+from dbmd.estimator._memberships import membership_model_of_fit
 from dbmd.estimator.fitted import FittedArrays
 from dbmd.model.result import Iteration
 from dbmd.spark.files import ModelReader, ModelWriter
@@ -22,8 +23,10 @@ from dbmd.spark.params import NAMES, DBMDParams, with_setters
 from dbmd.spark.projector import Projector
 from dbmd.spark.schema import check_features, check_is_there, check_new
 
+ADDED = ("prediction", "probability", "brightness")  # columns that a model can add
 
-@with_setters("featuresCol", "predictionCol", "probabilityCol", "sourceCol")
+
+@with_setters("featuresCol", "predictionCol", "probabilityCol", "brightnessCol", "sourceCol")
 class DBMDModel(Model, DBMDParams, MLReadable, MLWritable):
     """A fitted model: adds the cluster and the memberships of samples to a DataFrame.
 
@@ -97,24 +100,37 @@ class DBMDModel(Model, DBMDParams, MLReadable, MLWritable):
     def _transform(self, dataset: DataFrame) -> DataFrame:
         features = self._value("featuresCol")
         check_features(dataset, features)
-        wanted = [name for name in (self._value("predictionCol"), self._value("probabilityCol")) if name]
+        wanted = [name for name in (self._value(f"{each}Col") for each in ADDED) if name]
         for i, name in enumerate(wanted):
             check_new(dataset, name, wanted[:i])
-        Ht = self._memberships(dataset)
+        if self._value("brightnessCol") and not self.model.brightness:
+            raise ValueError("The model has no brightness (brightnessCol): fit it with brightness=True.")
+        found, r = self._memberships(dataset), len(self.model.components_)
+        Ht = F.slice(found, 1, r)
         added = {}
-        # Both are made from the same expression, which Spark computes once.
+        # All are made from the same expression, which Spark computes once.
         if self._value("predictionCol"):
-            added[self._value("predictionCol")] = (F.array_position(Ht, F.array_max(Ht)) - 1).cast("int")
+            cluster = F.array_position(Ht, F.array_max(Ht)) - 1
+            # Samples that are left out have memberships of NaN, which to Spark is larger than any number.
+            added[self._value("predictionCol")] = F.when(F.isnan(found[0]), -1).otherwise(cluster).cast("int")
         if self._value("probabilityCol"):
             added[self._value("probabilityCol")] = array_to_vector(Ht)
+        if self._value("brightnessCol"):
+            added[self._value("brightnessCol")] = found[r]
         return dataset.withColumns(added) if added else dataset
 
     def _memberships(self, dataset: DataFrame) -> Column:
-        """Return the memberships as a column: arrays of k numbers."""
+        """Return memberships and brightness as a column: arrays of k + 1 numbers."""
         features, source = self._value("featuresCol"), self._source_needed(dataset)
         fitted = FittedArrays.of(self.model)
-        sigma2 = fitted.sigma2 if fitted.noise_matters else np.ones(1)
-        projector = Projector(fitted.W, sigma2, fitted.prior, features, source, fitted.source_names)
+        projector = Projector(
+            membership_model_of_fit(fitted, knows_source=source is not None),
+            fitted.preparation,
+            features,
+            self.model.missing,
+            source,
+            fitted.source_names,
+        )
 
         # Only these columns pass through Python, and only this function and its closure are sent to the workers.
         def memberships(*columns: pa.Array) -> pa.Array:
@@ -125,15 +141,13 @@ class DBMDModel(Model, DBMDParams, MLReadable, MLWritable):
 
     def _source_needed(self, dataset: DataFrame) -> str | None:
         """Return the column of sources, None if the memberships do not depend on it."""
-        source, model = self._value("sourceCol"), self.model
-        if not FittedArrays.of(model).noise_matters or model.noise != "source":
-            return None
-        if not source and len(model.sources_) == 1:
+        source = self._value("sourceCol")
+        if not FittedArrays.of(self.model).needs_source:
             return None
         if not source:
             raise ValueError(
-                f"The model has {len(model.sources_)} sources of different noise, and with alpha > 1 memberships "
-                "depend on it. Name the column of sources: model.setSourceCol(...)."
+                f"The model has {len(self.model.sources_)} sources of different noise, or with offsets, and "
+                "memberships depend on it. Name the column of sources: model.setSourceCol(...)."
             )
         check_is_there(dataset, source, "sourceCol")
         return source

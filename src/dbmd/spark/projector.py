@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy import sparse
 
 from dbmd._utils.threads import one_blas_thread
-from dbmd.data.block import Block
-from dbmd.data.finite import first_nonfinite
+from dbmd.config import Missing
+from dbmd.data.block import Block, Samples
+from dbmd.data.finite import first_unusable
+from dbmd.data.preparation import Preparation
 from dbmd.data.recipe import as_names, distinct
 from dbmd.data.row_labels import PartitionRows
 from dbmd.data.vectors import to_rows
 from dbmd.errors import DataError
 from dbmd.memberships import MembershipModel, memberships
-from dbmd.model.statistics import Float
 
 
 @dataclass(frozen=True)
@@ -26,24 +28,24 @@ class Projector:
 
     Attributes
     ----------
-    W : array of shape (m, r)
-        The basis.
-    sigma2 : array of shape (n_sources,)
-        The noise levels.
-    prior : array of shape (r,)
-        alpha0 - 1.
+    model : MembershipModel
+        Components, offsets and noise levels.
+    preparation : Preparation, optional
+        How samples are scaled, and what stands in for missing values; None: they are taken as they are.
     features : str
         Name of the column of samples, for messages.
+    missing : {"error", "allow", "drop"}
+        What to do with missing values.
     source : str, optional
         Name of the column of sources; without it, all samples are of the first source.
     source_names : array of shape (n_sources,)
         The names of the sources.
     """
 
-    W: Float
-    sigma2: Float
-    prior: Float
+    model: MembershipModel
+    preparation: Preparation | None
     features: str
+    missing: Missing = "error"
     source: str | None = None
     source_names: NDArray[Any] = field(default_factory=lambda: np.array([0]))
 
@@ -60,19 +62,21 @@ class Projector:
         Returns
         -------
         pyarrow.ListArray
-            n lists of r numbers.
+            n lists of r + 1 numbers: memberships, and the brightness.
         """
-        Xt = self._rows(column)
-        block = Block(Xt, 0 if source is None else self._codes(source))
-        Ht = np.empty((len(column), self.W.shape[1]))
+        samples: Samples = Block(self._rows(column), 0 if source is None else self._codes(source))
+        if self.preparation is not None:
+            samples = self.preparation.of(samples)
+        r = self.model.parts.n_components
+        found = np.empty((len(column), r + 1))
         # There is a worker for each core already.
         with one_blas_thread():
-            memberships(block, MembershipModel.plain(self.W, self.sigma2, self.prior), out=Ht)
-        ends = np.arange(len(column) + 1, dtype=np.int32) * Ht.shape[1]
-        return pa.ListArray.from_arrays(pa.array(ends), pa.array(Ht.ravel()))
+            memberships(samples, self.model, out=found[:, :r], brightness=found[:, r])
+        ends = np.arange(len(column) + 1, dtype=np.int32) * (r + 1)
+        return pa.ListArray.from_arrays(pa.array(ends), pa.array(found.ravel()))
 
     def _rows(self, column: Any) -> Any:
-        m = len(self.W)
+        m = len(self.model.V)
         if not len(column):
             return np.zeros((0, m))
         Xt = to_rows(pa.table([column], [self.features]), [self.features], _Batch("A batch of rows"))
@@ -80,11 +84,14 @@ class Projector:
             raise DataError(
                 f"The column {self.features!r} has vectors of size {Xt.shape[1]}, the model has {m} features."
             )
-        entry = first_nonfinite(Xt)
+        entry = first_unusable(Xt, self.missing, rows_may_be_empty=False)
         if entry is not None:
+            remedy = "drop or impute such rows first"
+            if np.isnan(entry.value) and not sparse.issparse(Xt):
+                remedy += ", or fit a model with missing='allow'"
             raise DataError(
                 f"The column {self.features!r} has a vector with {entry.value} at place {entry.column}. "
-                "DBMD takes finite numbers only: drop or impute such rows first."
+                f"DBMD takes finite numbers only: {remedy}."
             )
         return Xt
 
@@ -99,7 +106,7 @@ class Projector:
             known = ", ".join(map(repr, list(numbers)[:5])) + (", ..." if len(numbers) > 5 else "")
             raise DataError(
                 f"The column {self.source!r} has the source {unknown[0]!r}, which the model does not know. "
-                f"It knows {known}. The noise level of a new source must be estimated from all of its rows: leave them "
+                f"It knows {known}. What belongs to a new source must be estimated from all of its rows: leave them "
                 "out here, and hand them to the transform of dbmd.DBMD (attribute 'model')."
             )
         return np.array([numbers[name] for name in names], dtype=np.intp)[codes]
