@@ -157,7 +157,6 @@ def fit(
     read = {name: options.pop(name) for name in READING}
     read["missing"] = read["missing"] or DEFAULT.missing
     params = _parameters(**options, missing=read["missing"])
-    read = {k: v for k, v in read.items() if not (k in ("missing", "sample_weight") and v in (None, "error"))}  # FIXME
     Config(**params)  # a wrong value is reported now, not after the data were read
     if not output.name:
         raise click.BadParameter("name a directory for the model to be made.", param_hint="-o")

@@ -55,7 +55,8 @@ def transform(
       dbmd transform model images.npy -o H.npy
 
     The output has a row for each row of DATA, in order: cluster (the largest membership), dbmd0, dbmd1, ... (which sum
-    to one). An npy file has the memberships alone. DATA may be of any size.
+    to one; named as the patterns, if those are known), and brightness, if the model has it. An npy file has the
+    memberships alone. A row that is left out (--missing drop) has the cluster -1. DATA may be of any size.
     """
     from dbmd.dataset import open_data
     from dbmd.engines.local import available_threads
@@ -75,12 +76,16 @@ def transform(
     clock = time.perf_counter()
     fitted = load(model)
     read["missing"] = fitted.missing = read["missing"] or fitted.missing
-    if read["missing"] == "error":
-        del read["missing"]  # FIXME
     arrays = FittedArrays.of(fitted)
-    reserved = {"cluster", *fitted.get_feature_names_out()}.intersection(keep)
+    names, own = fitted.get_feature_names_out(), ("cluster", "brightness") if fitted.brightness else ("cluster",)
+    reserved = {*own, *names}.intersection(keep)
     if reserved:
         raise click.BadParameter(f"the output has a column {min(reserved)!r} of its own.", param_hint="--keep")
+    if {*own}.intersection(names) and output.suffix != ".npy":
+        raise ValueError(
+            f"{model}: a pattern is called {min({*own}.intersection(names))!r}, as a column of the output is. Write an "
+            "npy file, or give the pattern another name in --known."
+        )
     about = fitted.fit_info_.get("data") or {}
     read |= {name: about.get(name) for name in ("header", "delimiter") if read[name] is None}
     chosen = _as_in_the_fit(
@@ -96,7 +101,8 @@ def transform(
             f"{shown(data[0])}: has {dataset.shape[1]} features where the model has {fitted.n_features_in_}. "
             "Say which to take with --columns or --drop."
         )
-    block = dataset.nodes(1, len(fitted.components_))[0].samples
+    block = dataset.nodes(1, arrays.parts.n_patterns)[0].samples
+    block = block if arrays.preparation is None else arrays.preparation.of(block)
     pieces = iter_memberships(block, membership_model(arrays, dataset), n_threads=available_threads())
     _write(output, _shown(pieces, dataset.shape[0], quiet), fitted, dataset.shape[0])
     seconds = time.perf_counter() - clock
@@ -131,9 +137,9 @@ def _shown(pieces: Iterable[Any], n: int, quiet: bool) -> Iterable[Any]:
     from tqdm import tqdm
 
     with tqdm(total=n, unit=" rows", unit_scale=True, disable=True if quiet else None, leave=False) as bar:
-        for window, Ht, _ in pieces:
-            yield window, Ht
-            bar.update(len(Ht))
+        for piece in pieces:
+            yield piece
+            bar.update(len(piece[1]))
 
 
 def _write(path: Path, pieces: Iterable[Any], fitted: Any, n: int) -> None:
@@ -144,7 +150,7 @@ def _write(path: Path, pieces: Iterable[Any], fitted: Any, n: int) -> None:
         if path.suffix == ".npy":
             _write_npy(temporary, pieces, (n, len(fitted.components_)))
         else:
-            _write_table(temporary, pieces, fitted.get_feature_names_out(), path.suffix)
+            _write_table(temporary, pieces, fitted, path.suffix)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -152,22 +158,26 @@ def _write(path: Path, pieces: Iterable[Any], fitted: Any, n: int) -> None:
 
 def _write_npy(path: Path, pieces: Iterable[Any], shape: tuple[int, int]) -> None:
     with open(path, "wb") as file:
-        for i, (_, Ht) in enumerate(pieces):
+        for i, (_, Ht, _) in enumerate(pieces):
             if not i:
                 header = {"descr": np.lib.format.dtype_to_descr(Ht.dtype), "fortran_order": False, "shape": shape}
                 np.lib.format.write_array_header_1_0(file, header)
             file.write(np.ascontiguousarray(Ht).data)
 
 
-def _write_table(path: Path, pieces: Iterable[Any], names: Iterable[str], suffix: str) -> None:
+def _write_table(path: Path, pieces: Iterable[Any], fitted: Any, suffix: str) -> None:
     import pyarrow as pa
     from pyarrow import csv, parquet
 
+    from dbmd.memberships import labels_of
+
+    names = fitted.get_feature_names_out()
     writer = schema = None
     try:
-        for window, Ht in pieces:
-            columns = {**window.extra, "cluster": Ht.argmax(axis=1).astype(np.int32)}
+        for window, Ht, brightness in pieces:
+            columns = {**window.extra, "cluster": labels_of(Ht).astype(np.int32)}
             columns |= {str(name): np.ascontiguousarray(Ht[:, k]) for k, name in enumerate(names)}
+            columns |= {"brightness": brightness} if fitted.brightness else {}
             table = pa.table(columns)
             if writer is None:
                 schema = table.schema
