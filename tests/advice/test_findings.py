@@ -87,6 +87,20 @@ def test_a_source_with_fewer_samples_than_components_is_told():
     assert told(X, source=source, noise="shared") == {}
 
 
+def test_offsets_that_cannot_be_told_from_memberships_are_told():
+    rng = np.random.default_rng(0)
+    source = np.arange(600) % 3
+    concentration = 0.3 + np.eye(3)[source]
+
+    def drawn(most):
+        H = np.array([rng.dirichlet(row) for row in concentration * np.where(np.eye(3)[source] > 0, most, 1.0)])
+        return H @ np.random.default_rng(1).random((3, 20)) + 0.02 * rng.normal(size=(600, 20))
+
+    assert "cannot be told from" in told(drawn(4.0), source=source, offsets=True)["offsets"]["text"]
+    assert told(drawn(0.5), source=source, offsets=True) == {}
+    assert told(drawn(4.0), source=source) == {}
+
+
 def test_a_pattern_that_leads_few_samples_is_told_in_data_of_some_size():
     X, _ = mixtures()
     X[:4] += 20.0

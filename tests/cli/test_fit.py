@@ -216,3 +216,28 @@ def test_every_parameter_of_the_model_is_an_option():
     defaults = {parameter.name: parameter.default for parameter in fit.params}
     for name in ("solver", "noise", "alpha", "lam", "init", "n_init", "max_iter", "tol", "engine"):
         assert defaults[name] == getattr(Config(), name)
+
+
+def test_what_is_odd_is_noted_and_not_praised(tmp_path):
+    X, _ = samples(400)
+    X[:, 1] *= 1e6
+    path = write_csv(tmp_path / "a.csv", X, number=np.arange(400))
+    result = run("fit", path, "-k", 3, "-o", tmp_path / "model", "--seed", 1)
+    notes = [line for line in result.stderr.splitlines() if line.startswith("Note: ")]
+    assert len(notes) == 2
+    assert "'x1' has over 99% of the variance" in notes[0]
+    assert notes[0].endswith("set --scaling standard.")
+    assert notes[1].endswith("leave it out with --drop number.")
+    assert "explains" not in result.stdout
+    assert "--drop number" in (tmp_path / "model" / "report.html").read_text("utf-8")
+    quiet = run("fit", path, "-k", 3, "-o", tmp_path / "again", "--seed", 1, "-q", "--json")
+    assert quiet.stderr == ""
+    assert [each["kind"] for each in json.loads(quiet.stdout)["warnings"]] == ["variance", "identifier"]
+
+
+def test_a_good_fit_is_told_without_notes(tmp_path):
+    X, _ = samples(400)
+    result = run("fit", write_csv(tmp_path / "a.csv", X), "-k", 3, "-o", tmp_path / "model")
+    assert "Note" not in result.stderr
+    assert "explains" in result.stdout
+    assert "Before you rely" not in (tmp_path / "model" / "report.html").read_text("utf-8")

@@ -70,6 +70,24 @@ def info(**details):
     } | details
 
 
+def warned(kind="variance", **details):
+    """A model with a warning and a fit that would be praised without it."""
+    warning = {"kind": kind, "text": 'Set scaling="standard".', "command_text": "Set --scaling standard."}
+    crisp = made_up(explained=0.9999, explained_by_source=[0.9999] * 3, warnings=[warning], **details)
+    crisp.profile_.largest[:, :-1], crisp.profile_.largest[:, -1] = 0, crisp.profile_.n
+    return crisp
+
+
+def with_parts(**details):
+    """A model with offsets, brightness, scaled features, and two known patterns among five."""
+    model = made_up(noise_unit="standard deviations", **details)
+    model.set_params(scaling="standard", brightness=True, offsets=True, known=model.components_[:2])
+    model.component_names_ = np.array(["tree", "water", "pattern 1", "pattern 2", "pattern 3"], dtype=object)
+    model.offsets_ = np.random.default_rng(1).normal(size=(len(model.sources_), model.n_features_in_))
+    model.offsets_[0] = 0.0
+    return model
+
+
 def evil():
     """Names that would take over a page that did not escape them."""
     return made_up(
@@ -82,6 +100,7 @@ def evil():
         versions={EVIL: EVIL},
         created=EVIL,
         dtype=EVIL,
+        warnings=[{"kind": EVIL, "text": EVIL, "command_text": EVIL}],
     )
 
 

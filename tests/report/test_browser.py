@@ -50,10 +50,12 @@ def folder(tmp_path_factory, digits):
     write(models.made_up(r=60, m=2000, n=600, sources=many, features=genes), folder / "many.html")
     write(models.made_up(r=2, m=2, n=9, sources=["a"], iterations=1), folder / "small.html")
     write(models.made_up(r=3, m=48, classes=list("ab"), empty=1), folder / "colours.html", image_shape=(4, 4, 3))
+    write(models.warned(), folder / "warned.html")
+    write(models.with_parts(), folder / "parts.html")
     return folder
 
 
-PAGES = ("digits", "images", "evil", "many", "small", "colours")
+PAGES = ("digits", "images", "evil", "many", "small", "colours", "warned", "parts")
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ PARAMETERS = {"scaling": 'scaling="standard"', "offsets": "offsets=True", "brigh
 OPTIONS = {"scaling": "--scaling standard", "offsets": "--offsets", "brightness": "--brightness"}
 REASONS = {
     "scaling": "features differ in scale",
-    "offsets": "samples of different sources are offset from each other",
+    "offsets": "sources are offset from each other, unless each holds patterns of its own",
     "brightness": "samples differ in brightness",
 }
 

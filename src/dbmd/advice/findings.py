@@ -19,6 +19,7 @@ FEW = 10  # samples: a component that leads fewer is hardly known
 MANY = 300  # samples: among fewer, a cluster of some samples is nothing special
 NAMED = 3  # so many are named, of sources and features
 LENGTH = 60  # characters of a name
+APART = 0.45  # fraction of memberships: sources that differ by more share too little to tell offsets from patterns
 PRAISE = 0.95  # explained fraction of the variance that reads as praise
 
 
@@ -28,7 +29,7 @@ class Finding:
 
     Attributes
     ----------
-    kind : {"variance", "identifier", "noise", "source", "pattern", "check"}
+    kind : {"variance", "identifier", "noise", "source", "offsets", "pattern", "check"}
         What it is about.
     text : str
         One or two sentences, with parameters as in Python.
@@ -118,6 +119,18 @@ def of_result(
             'noise="shared"',
             "--noise shared",
         )
+    apart = np.flatnonzero(_distance_of_mixes(profile) > APART).tolist() if config.offsets else []
+    if apart:
+        listed = _listed([_source(source_names[c]) for c in apart])
+        several = len(apart) > 1
+        yield _finding(
+            "offsets",
+            f"{listed[0].upper()}{listed[1:]} {'hold' if several else 'holds'} other patterns than the rest of the "
+            f"data. {'Their offsets' if several else 'Its offset'} cannot be told from these patterns: compare with a "
+            "fit without offsets, ",
+            "offsets=False",
+            "--no-offsets",
+        )
     counts = profile.counts.sum(axis=0)
     few = np.flatnonzero((counts < FEW) & (np.arange(r) >= config.n_known)).tolist()
     if len(few) and n >= MANY and n >= 2 * FEW * r:
@@ -130,6 +143,15 @@ def of_result(
             f"n_components={max(1, r - len(few))}",
             f"-k {max(1, r - len(few))}",
         )
+
+
+def _distance_of_mixes(profile: Profile) -> NDArray[np.float64]:
+    """Return which fraction of the memberships of each source would be others in the rest of the data, (n_sources,)."""
+    own = profile.sizes
+    rest = own.sum(axis=0) - own
+    totals = [np.maximum(each.sum(axis=1, keepdims=True), np.finfo(float).tiny) for each in (own, rest)]
+    distance = np.abs(own / totals[0] - rest / totals[1]).sum(axis=1) / 2.0
+    return np.where((profile.n > 0) & (profile.n < profile.n.sum()), distance, 0.0)
 
 
 def of_noise(is_at_floor: NDArray[np.bool_], source_names: Sequence[Any]) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 
 from dbmd.advice.columns import Columns, look_at
 from dbmd.advice.findings import Finding, of_columns, of_result
@@ -38,11 +39,14 @@ class Advisor:
     def __init__(self, config: Config, data: Dataset) -> None:
         self._config, self._data = config, data
         self._columns: Columns | None = None
+        self._missing: float | None = None
 
     def look_at(self, sample: Sample) -> None:
         """Look at the samples that the first start was found from."""
         if self._columns is None:
             self._columns = look_at(sample.Xt, sample.source_codes, sample.weights)
+            if self._config.missing == "allow" and not sparse.issparse(sample.Xt):
+                self._missing = float(np.average(np.isnan(sample.Xt).mean(axis=1), weights=sample.weights))
 
     def look_at_what_was_drawn(self, engine: Engine, resume: State | None, seed: int) -> None:
         """Draw the samples again that a fit which is resumed has drawn, so that it tells what it would have told.
@@ -63,6 +67,8 @@ class Advisor:
             found += of_columns(self._columns, self._config, self._data.feature_names)
         at_floor = np.zeros(len(model.sources_), bool) if result.is_at_floor is None else result.is_at_floor
         found += of_result(model.profile_, at_floor, self._config, model.sources_.tolist())
+        if self._missing is not None:
+            model.fit_info_["missing_fraction"] = self._missing
         model.fit_info_["warnings"] = [finding.asdict() for finding in found]
         for finding in found:
             warnings.warn(finding.text, DataWarning, stacklevel=_levels_up())

@@ -110,8 +110,8 @@ def _preparation(model: Any, info: dict[str, Any]) -> dict[str, Any]:
         "unit": text(info.get("noise_unit") or "the data"),
         "brightness": bool(model.brightness),
         "shares": model.shares,
-        "missing": model.missing,
-        "missing_fraction": number(info.get("missing_fraction")),
+        "missing_fraction": number(info.get("missing_fraction")) if model.missing == "allow" else None,
+        "left_out": max(int(info["n_samples"]) - int(model.profile_.n.sum()), 0) if model.missing == "drop" else 0,
         "n_known": 0 if model.known is None else len(model.known),
     }
 

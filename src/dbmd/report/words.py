@@ -105,12 +105,11 @@ def preparation(d: Description) -> list[str]:
     if d["offsets"] is not None:
         sentences.append("Each source has an offset, which is added to all of its samples.")
     if found["missing_fraction"]:
-        what = (
-            "left out with their samples"
-            if found["missing"] == "drop"
-            else "not used, and nothing was made up for them"
-        )
-        sentences.append(f"{_capital_part(found['missing_fraction'])} of the values are missing; they were {what}.")
+        part = _part(found["missing_fraction"])
+        sentences.append(f"About {part} of the values are missing; those that are there were used.")
+    if found["left_out"]:
+        were = "sample was" if found["left_out"] == 1 else "samples were"
+        sentences.append(f"{found['left_out']:,} {were} left out, because values are missing or their weight is zero.")
     return sentences
 
 
@@ -161,9 +160,8 @@ def offsets(d: Description) -> list[str]:
     sentences = []
     if largest["size"]:
         sigma = next(source["sigma"] for source in d["sources"] if source["name"] == largest["name"])
-        beside = (
-            f", {amount(largest['size'] / sigma, 2)} times its noise" if sigma and d["preparation"]["same_unit"] else ""
-        )
+        same_units = sigma and d["preparation"]["unit"] == "the data"
+        beside = f", {amount(largest['size'] / sigma, 2)} times its noise" if same_units else ""
         sentences.append(f"The largest offset is that of {largest['name']}: {amount(largest['size'])}{beside}.")
     sentences.append(
         "An offset is what distinguishes a source as a whole. It is the same for all of its samples, and not part of "

@@ -85,6 +85,7 @@ FIT = {
     "versions": TEXT.map,
     "created": TEXT,
     "command": TEXT,
+    "missing_fraction": NOT_NEGATIVE,
     "warnings": TEXT.map.list,
 }
 # Parameters that Config does not check. True and 1 are the same to Python.
