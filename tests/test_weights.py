@@ -155,6 +155,18 @@ def test_integer_weights_give_the_fit_of_repeated_samples(options, kind, rng):
     assert_array_equal(np.repeat(one.labels_, counts), other.labels_)
 
 
+@pytest.mark.parametrize("inference", ["evidence", "map"])
+def test_only_the_ratios_of_weights_matter_without_a_penalty(inference, rng):
+    X, _ = clusters(rng, m=M, r=R)
+    weights = rng.exponential(size=len(X))
+    one, other = (
+        DBMD(R, inference=inference, random_state=0).fit(in_memory(X, sample_weight=c * weights)) for c in (1.0, 1e-5)
+    )
+    assert one.n_iter_ == other.n_iter_
+    assert_allclose(one.components_, other.components_, rtol=1e-9)
+    assert_allclose(1e-5 * one.objective_, other.objective_, rtol=1e-9)
+
+
 @pytest.mark.parametrize("init", ["k-means++", "k-means||", "random"])
 def test_every_start_leaves_out_what_has_no_weight(init, rng):
     X, centres = clusters(rng, n=300, m=M, r=R)

@@ -104,6 +104,8 @@ def test_chunks_are_what_a_user_would_make_beforehand(scaling, log, kind, data, 
         assert_allclose(read(samples, shift), expected - (0 if samples.is_sparse else shift), rtol=rtol, atol=10 * rtol)
     assert_array_equal(dense(Xt), before)  # nobody else's numbers change
     assert_allclose(dense(preparation.apply(X)), expected, rtol=1e-12, atol=1e-12)
+    assert_allclose(dense(preparation.apply(Xt)), expected, rtol=rtol, atol=rtol)
+    assert_array_equal(dense(Xt), before)
 
 
 @given(counts(), st.sampled_from(["standard", "minmax"]), st.booleans())

@@ -20,11 +20,6 @@ class Entry(NamedTuple):
     value: Any
 
 
-def first_nonfinite(Xt: Any) -> Entry | None:
-    """Return the first entry of a dense or CSR array that is NaN or infinite, None if there is none."""
-    return first_unusable(Xt)
-
-
 def first_unusable(Xt: Any, missing: Missing = "error", *, rows_may_be_empty: bool = True) -> Entry | None:
     """Return the first entry of a dense or CSR array that cannot be fitted, None if there is none.
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dbmd.data.block import Chunk, Samples, Window
+from dbmd.data.block import Chunk, Samples, Window, float_type
 from dbmd.data.finite import has_nan
 from dbmd.errors import DataError
 from dbmd.model.node import Node
@@ -74,14 +74,15 @@ class Preparation:
 
         Parameters
         ----------
-        Xt : array or CSR array of shape (n, m), of a floating-point type
+        Xt : array or CSR array of shape (n, m)
             The rows, which are not changed.
 
         Returns
         -------
-        array or CSR array of shape (n, m), of the same type
+        array or CSR array of shape (n, m), of the floating-point type to compute with
         """
-        return self.applied(Xt if sparse.issparse(Xt) else np.array(Xt), 0)
+        dtype = float_type(Xt.dtype)
+        return self.applied(Xt.astype(dtype, copy=not sparse.issparse(Xt)), 0)
 
     def applied(self, Xt: Any, first: int | NDArray[np.integer]) -> Any:
         """Return rows after logarithm and scaling; dense rows are changed in place.
