@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 from clusters import DATA, clusters
 from dbmd import DBMD
 from dbmd.data import partition
 from dbmd.dataset import in_memory
 from dbmd.engines.local import Engine
+from dbmd.errors import DataError
 from dbmd.model.draw import Chances, draw_fraction, draw_uniform, moments
 from dbmd.model.evidence import Evidence
 from dbmd.model.measure import draw_by_distance, measure, tally
@@ -132,6 +134,15 @@ OPTIONS = {
     "map": {"inference": "map", "alpha": 1.3, "lam": 2.0},
     "over the nodes": {"effective_features": 4.0, "solver": "admm", "noise": "shared"},
 }
+# Parts of the model, each of which must count samples by their weights.
+PARTS = {
+    "offsets": {"offsets": True},
+    "brightness": {"brightness": True},
+    "scaling": {"scaling": "standard"},
+    "gaps": {"missing": "allow", "scaling": "minmax", "offsets": True},
+    "samples with gaps left out": {"missing": "drop"},
+    "signs": {"nonnegative": True},
+}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -153,6 +164,63 @@ def test_integer_weights_give_the_fit_of_repeated_samples(options, kind, rng):
     assert_allclose(one.objective_, other.objective_, rtol=1e-6)
     assert_allclose(one.cluster_sizes_, other.cluster_sizes_, rtol=1e-6)
     assert_array_equal(np.repeat(one.labels_, counts), other.labels_)
+
+
+def samples_of_parts(rng, name):
+    """Return samples, with gaps where these are allowed, their sources, and how often each occurs."""
+    X, _ = clusters(rng, n=120, m=M, r=R)
+    sources = np.arange(120) % 2
+    X += sources[:, None]
+    if "missing" in PARTS[name]:
+        X = np.where(rng.random(X.shape) < 0.1, np.nan, X)
+        X[np.isnan(X).all(axis=1)] = 1.0
+    return X, sources, rng.integers(0, 4, 120)
+
+
+def estimator(rng, name, **options):
+    start = 3.0 * rng.normal(size=(R, M))
+    return DBMD(R, init=start, effective_features=4.0, max_iter=5, tol=0.0, **PARTS[name], **options)
+
+
+def assert_same_model(one, other):
+    assert_allclose(one.components_, other.components_, rtol=1e-6, atol=1e-6)
+    assert_allclose(one.noise_variance_, other.noise_variance_, rtol=1e-5)
+    assert_allclose(one.objective_, other.objective_, rtol=1e-6)
+    assert_allclose(one.cluster_sizes_, other.cluster_sizes_, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::dbmd.errors.DataWarning")
+@pytest.mark.parametrize("name", PARTS)
+@examples(2, 8)
+@given(generators())
+def test_every_part_of_the_model_counts_samples_by_their_weights(name, rng):
+    X, sources, counts = samples_of_parts(rng, name)
+    model = estimator(rng, name, n_nodes=2)
+    repeated, theirs = np.repeat(X, counts, axis=0), np.repeat(sources, counts)
+    one = clone(model).fit(X, source=sources, sample_weight=counts)
+    other = clone(model).fit(repeated, source=theirs)
+    assert_same_model(one, other)
+    score = other.score(repeated, source=theirs)
+    assert_allclose(one.score(X, source=sources, sample_weight=counts), score, rtol=1e-6)
+    one.partial_fit(X, source=sources, sample_weight=counts)
+    assert_same_model(one, other.partial_fit(repeated, source=theirs))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::dbmd.errors.DataWarning")
+def test_samples_with_gaps_that_are_left_out_are_as_if_they_were_not_there(rng):
+    X, sources, counts = samples_of_parts(rng, "samples with gaps left out")
+    there = ~np.isnan(X).any(axis=1)
+    model = estimator(rng, "samples with gaps left out")
+    one = clone(model).fit(X, source=sources, sample_weight=counts)
+    other = clone(model).set_params(missing="error").fit(X[there], source=sources[there], sample_weight=counts[there])
+    assert_same_model(one, other)
+    assert_array_equal(one.labels_[there], other.labels_)
+    assert_array_equal(one.labels_[~there], -1)
+    assert_array_equal(np.isnan(one.transform(X, source=sources)).any(axis=1), ~there)
+    gone = X[~there], {"source": sources[~there]}
+    for method in (one.score, one.partial_fit):
+        with pytest.raises(DataError, match=r"^No sample is left: each has a missing entry"):
+            method(gone[0], **gone[1])
 
 
 @pytest.mark.parametrize("inference", ["evidence", "map"])

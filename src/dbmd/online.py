@@ -22,7 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dbmd.config import Config
+from dbmd.data.weights import NOTHING_LEFT
 from dbmd.engines import Metered
+from dbmd.errors import DataError
 from dbmd.h_step import origin_of
 from dbmd.model.evidence import Evidence
 from dbmd.model.lasso import minimise
@@ -91,7 +93,10 @@ def update(
     own_parts, own_V = parts.among(V, numbers)
     prior = parts.prior(config.prior)
     options: dict[str, Any] = {"prior": prior, "parts": own_parts, "evidence": evidence, "origin": origin}
-    stats = past.stats + of_all(engine.ask(partial(sweep, sigma2=sigma2[numbers], **options), own_V))
+    batch = of_all(engine.ask(partial(sweep, sigma2=sigma2[numbers], **options), own_V))
+    if not batch:
+        raise DataError(NOTHING_LEFT)
+    stats = past.stats + batch
     offset_prior, ridge = None, None
     if offset_variance is not None:
         n = tuple(float(stats[c].n) if c in stats else 0.0 for c in range(n_sources))

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd.data.weights import NOTHING_LEFT
 from dbmd.dataset import Dataset, framework_of
+from dbmd.errors import DataError
 from dbmd.estimator._new_sources import source_levels
 from dbmd.estimator._opening import opened
 from dbmd.estimator.fitted import FittedArrays
@@ -77,6 +79,8 @@ def mean_log_likelihood(fitted: FittedArrays, data: Dataset) -> float:
     ridge = np.zeros(parts.n_offsets) if parts.n_offsets else None
     with fitted.engine_for(data) as engine:
         found = engine.ask(partial(sweep_and_keep, sweep=step, sigma2=sigma2, parts=parts, ridge=ridge), V)
+    if not found:
+        raise DataError(NOTHING_LEFT)
     log_likelihood = -0.5 * sum(
         s.squares / sigma2[c] + m * s.n * np.log(2 * np.pi * sigma2[c]) for c, s in found.items()
     )
