@@ -159,6 +159,47 @@ def test_verbose_logs_a_line_for_each_iteration(frame, caplog):
     assert len(lines) == len(fitted.history)
 
 
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"scaling": "standard", "log": True, "weightCol": "kind"},
+        {"brightness": True, "offsets": True, "nonnegative": True, "brightnessCol": "light"},
+        {"known": {"a": START[0], "b": START[1]}, "scaling": "minmax", "missing": "drop"},
+    ],
+    ids=["scaled", "brightness", "known"],
+)
+def test_all_parts_of_the_model_are_those_of_the_other_face(frame, params, tmp_path):
+    same = {name: value for name, value in params.items() if not name.endswith("Col")}
+    here = quick(init=START, sourceCol="where", effectiveFeatures=4.0, **params).fit(frame)
+    there = dbmd.DBMD(3, max_iter=2, init=START, effective_features=4.0, **same)
+    there.fit(X, source=SOURCE, sample_weight=KIND if "weightCol" in params else None)
+    assert_allclose(np.array(here.clusterCenters()), there.components_, rtol=1e-6)
+    for name in ("scale_", "offsets_", "component_names_"):
+        if hasattr(there, name):
+            found, expected = (getattr(each, name) for each in (here.model, there))
+            assert_array_equal(found, expected) if name == "component_names_" else assert_allclose(
+                found, expected, rtol=1e-6
+            )
+    H, brightness = there._transform(X, SOURCE)
+    here.write().save(str(tmp_path / "model"))
+    for model in (here, ml.DBMDModel.load(str(tmp_path / "model"))):
+        added = model.transform(frame)
+        assert_allclose(memberships(added), H, atol=1e-6)
+        if "brightnessCol" in params:
+            assert_allclose(collected(added, "light")[0], brightness, atol=1e-6)
+        for name, value in here._estimator_params().items():
+            assert model._estimator_params()[name] == value
+
+
+def test_samples_with_missing_values_are_left_out(spark):
+    rows = [(i, [float("nan") if i == 5 and j == 1 else float(v) for j, v in enumerate(x)]) for i, x in enumerate(X)]
+    frame = spark.createDataFrame(rows, "row long, features array<double>").repartition(2)
+    added = quick(init=START, missing="drop").fit(frame).transform(frame)
+    (labels,) = collected(added, "prediction")
+    assert np.flatnonzero(labels == -1).tolist() == [5]
+    assert np.isnan(memberships(added)[5]).all()
+
+
 # -- transform -----------------------------------------------------------------------------------------------------
 
 

@@ -117,6 +117,34 @@ def test_what_is_in_a_file_is_read_from_it_and_gives_the_same(form, batch_key, t
     backed.file.close()
 
 
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_all_parts_of_the_model_are_there(form, tmp_path):
+    adata = cells(FORMS[form], dtype=np.float64)
+    known = pd.DataFrame([np.arange(1.0, M + 1)], index=["stress"], columns=adata.var_names)
+    params = {"log": True, "brightness": True, "offsets": True, "random_state": 0, "max_iter": 300}
+    tl.dbmd(adata, R, batch_key="batch", known=known[known.columns[::-1]], **params)
+    batches = adata.obs["batch"].to_numpy(dtype=str)
+    model = DBMD(R, known=known.to_numpy(), **params).fit(adata.X, source=batches)
+    H, brightness = model.transform(adata.X, source=batches, return_brightness=True)
+    np.testing.assert_array_equal(adata.obsm["X_dbmd"], H)
+    np.testing.assert_array_equal(adata.obs["dbmd_brightness"], brightness)
+    np.testing.assert_array_equal(adata.uns["dbmd"]["offsets"], model.offsets_)
+    np.testing.assert_array_equal(adata.varm["dbmd"][:, 0], known.to_numpy()[0])
+    assert adata.obs["dbmd"].cat.categories.tolist() == ["stress", "pattern 1", "pattern 2"]
+    adata.write_h5ad(tmp_path / "out.h5ad")
+
+
+def test_cells_with_missing_values_may_be_left_out(tmp_path):
+    adata = cells()
+    adata.X[7, 2] = np.nan
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+    for each in (adata, backed):
+        tl.dbmd(each, R, missing="drop", random_state=0)
+        assert np.flatnonzero(each.obs["dbmd"].isna()).tolist() == [7]
+    backed.file.close()
+
+
 def test_a_file_with_what_is_no_number_is_refused(tmp_path):
     adata = cells()
     adata.X[7, 2] = np.nan

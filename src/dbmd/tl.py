@@ -166,7 +166,10 @@ class Backed(Samples):
             rows = canonical(sparse.csr_array(rows)) if sparse.issparse(rows) else np.asarray(rows)
             entry = first_unusable(rows, self.missing, rows_may_be_empty=False) if rows.dtype.kind == "f" else None
             if entry is not None:
-                raise DataError(f"Row {i + entry.row} of adata holds {entry.value}. Only finite numbers can be fitted.")
+                remedy = "Only finite numbers can be fitted"
+                if np.isnan(entry.value) and not sparse.issparse(rows):
+                    remedy += ", unless missing='allow', or missing='drop' to leave out such rows"
+                raise DataError(f"Row {i + entry.row} of adata holds {entry.value}. {remedy}.")
             yield Window(i, rows, self.source_codes if isinstance(self.source_codes, int) else self.source_codes[i:j])
 
 
