@@ -516,6 +516,21 @@ def test_what_dask_has_is_transformed_when_it_is_computed_and_not_before(da, das
 
 
 @on_dask
+def test_what_dask_has_is_transformed_by_all_parts_of_the_model(da):
+    params = {"scaling": "standard", "brightness": True, "offsets": True, "init": X[:R]}
+    here = model(**params).fit(X, source=LAB)
+    Xt, labs = da.from_array(X, chunks=(40, -1)), da.from_array(LAB, chunks=40)
+    found = [each.compute() for each in here.transform(Xt, source=labs, return_brightness=True)]
+    for mine, other in zip(found, here.transform(X, source=LAB, return_brightness=True), strict=True):
+        assert_allclose(mine, other, atol=1e-10)
+    there = model("dask", **params).fit(Xt, source=labs)
+    assert close_to(there, here, 1e-6)
+    assert_allclose(there.offsets_, here.offsets_, rtol=1e-5, atol=1e-8)
+    with pytest.raises(ValueError, match="say in source= which samples are of which"):
+        here.transform(Xt)
+
+
+@on_dask
 def test_lazily_a_noise_level_that_is_not_known_cannot_be_estimated(da, local):
     fitted = local(inference="map", alpha=1.5)
     Xt = da.from_array(X, chunks=(40, -1))
