@@ -58,6 +58,8 @@ class FitRun:
         Whether to replace what is there, or to continue from its checkpoint.
     checkpoint_seconds : float
         How often to save the state.
+    check : bool
+        Whether to say if scaling, offsets or brightness would pay.
     wants_report : bool
         Whether to write the report.
     image_shape : tuple of int, optional
@@ -73,6 +75,7 @@ class FitRun:
     overwrite: bool
     resume: bool
     checkpoint_seconds: float
+    check: bool
     wants_report: bool
     image_shape: tuple[int, ...] | None
     quiet: bool
@@ -181,7 +184,11 @@ class FitRun:
                 checkpoint(now)  # first: what was shown can be saved
                 progress(now)
 
+            compared = model.check(data) if self.check else None
             model.fit_data(data, resume=state, on_iteration=on_iteration)
+        if compared is not None:
+            model.fit_info_["check"] = dict(compared.gains)
+            model.fit_info_["warnings"] += [finding.asdict() for finding in compared.findings()]
         texts = [in_options(str(each.message)) for each in caught if not issubclass(each.category, DataWarning)]
         texts += [finding["command_text"] for finding in model.fit_info_["warnings"]]
         for text in dict.fromkeys(texts):

@@ -39,6 +39,8 @@ def summary(model: Any) -> dict[str, Any]:
             for size, count in zip(model.cluster_sizes_, counts, strict=True)
         ],
     }
+    if "check" in info:
+        found["check"] = info["check"]
     if model.profile_.contingency.size:
         found["labels"] = asdict(agreement(model.profile_.contingency))
     return found
@@ -77,6 +79,9 @@ def in_words(found: dict[str, Any]) -> str:
             f"Against the labels: accuracy {scores['accuracy']:.3f}, adjusted Rand index {scores['ari']:.3f}, "
             f"normalised mutual information {scores['nmi']:.3f}."
         )
+    if found.get("check"):
+        told = ", ".join(f"{name} {gain:+.2f}" for name, gain in found["check"].items())
+        lines.append(f"Gain in log evidence for each sample of a part, by fits with and without: {told}.")
     page = f" Look at {printable(found['report'])}." if found["report"] else ""
     lines.append(f"\nThe model is in {printable(found['model'])}.{page}")
     lines.append(f"Memberships of every row: dbmd transform {quoted(found['model'])} DATA -o memberships.parquet")

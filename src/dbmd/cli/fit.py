@@ -123,6 +123,7 @@ READING = (
     metavar="SECONDS",
     help="How often to save the state, beside the model; also on Ctrl-C, SIGTERM and SIGHUP.",
 )
+@click.option("--check", is_flag=True, help="Say whether scaling, offsets or brightness would pay, by a sample.")
 @click.option("--report/--no-report", "wants_report", default=True, help="Write report.html into the model.")
 @click.option("--image-shape", type=Shape(), help="Show components as images in the report: 28x28.")
 @printing_options
@@ -132,6 +133,7 @@ def fit(
     overwrite: bool,
     resume: bool,
     every: float,
+    check: bool,
     wants_report: bool,
     image_shape: tuple[int, ...] | None,
     quiet: bool,
@@ -168,6 +170,7 @@ def fit(
         overwrite=overwrite,
         resume=resume,
         checkpoint_seconds=every,
+        check=check,
         wants_report=wants_report,
         image_shape=image_shape,
         quiet=quiet,

@@ -86,6 +86,7 @@ FIT = {
     "created": TEXT,
     "command": TEXT,
     "missing_fraction": NOT_NEGATIVE,
+    "check": NUMBER.map,
     "warnings": TEXT.map.list,
 }
 # Parameters that Config does not check. True and 1 are the same to Python.
