@@ -1,10 +1,12 @@
 """J says which parts of the model pay, and is not taken in by those that do not."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_digits, load_iris, load_wine
 
+from dbmd import DBMD
 from dbmd.advice.check import compare
 from dbmd.config import Config
 from dbmd.model.start import Sample
@@ -66,8 +68,22 @@ def test_what_a_fit_has_already_is_not_tried():
     assert compared(X, brightness=True, scaling="l2").gains == {}
 
 
-def test_sparse_samples_and_gaps_are_compared():
+def test_sparse_samples_are_compared():
     X, _ = made_up(brightest=0.3, n=500)
     assert compared(sparse.csr_array(X)).pays == ("brightness",)
+
+
+def test_the_method_takes_what_a_fit_takes(tmp_path):
+    X, source = made_up(brightest=0.3, offsets=0.5, sources=3)
+    model = DBMD(3, random_state=0)
+    found = model.check(X, source=source)
+    assert found.pays == ("offsets", "brightness")
+    assert not hasattr(model, "n_features_in_")
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])]).assign(lab=source)
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    assert model.check(tmp_path / "data.csv", source="lab").pays == found.pays
+    model.set_params(offsets=True)
+    assert model.check(X, source=source).pays == ("brightness",)
     X[np.random.default_rng(0).random(X.shape) < 0.02] = np.nan
-    assert compared(X).pays == ("brightness",)
+    model.set_params(missing="allow")
+    assert model.check(X, source=source, sample_weight=np.ones(len(X))).pays == ("brightness",)

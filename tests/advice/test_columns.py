@@ -97,14 +97,6 @@ def test_there_are_no_identifiers_in_the_data_of_scikit_learn(load):
     assert (*found.rising, *found.distinct) == ()
 
 
-def test_of_columns_with_gaps_what_is_there_counts():
-    X = floats(2000)
-    X[:, 1] *= 20.0
-    whole = looked(X).fraction
-    X[np.random.default_rng(0).random(X.shape) < 0.3] = np.nan
-    assert looked(X).fraction == pytest.approx(whole, abs=0.01)
-
-
 def test_one_feature_and_constant_data_are_nothing_special():
     assert looked(floats(m=1)).is_alone
     assert looked(np.ones((100, 3))).fraction == 0.0

@@ -69,6 +69,22 @@ def test_identifiers_are_named():
     assert "feature 2" in told(frame.to_numpy())["identifier"]["text"].lower()
 
 
+@pytest.mark.parametrize("how", [{"scaling": "standard"}, {"scaling": "minmax", "log": True}, {"scaling": "sum"}])
+def test_identifiers_are_found_whatever_is_done_to_the_data(how):
+    X, _ = mixtures()
+    frame = pd.DataFrame(np.abs(X), columns=[f"x{j}" for j in range(6)])
+    assert "identifier" not in told(frame, **how)
+    frame["id"] = np.random.default_rng(0).permutation(len(X))
+    assert "'id' looks like" in told(frame, **how)["identifier"]["text"]
+
+
+def test_the_fraction_of_missing_values_is_kept():
+    X, _ = mixtures()
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    info = DBMD(3, random_state=0, missing="allow").fit(X).fit_info_
+    assert info["missing_fraction"] == pytest.approx(np.isnan(X).mean(), rel=1e-6)
+
+
 def test_a_noise_level_at_its_floor_is_told_and_of_which_source():
     X, source = mixtures(sources=2)
     X[source == 1] = X[1]

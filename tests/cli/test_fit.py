@@ -241,3 +241,17 @@ def test_a_good_fit_is_told_without_notes(tmp_path):
     assert "Note" not in result.stderr
     assert "explains" in result.stdout
     assert "Before you rely" not in (tmp_path / "model" / "report.html").read_text("utf-8")
+
+
+def test_a_check_says_what_would_pay(tmp_path):
+    X, _ = samples(300, 12)
+    X *= np.random.default_rng(0).uniform(0.3, 1.0, (300, 1))
+    path = write_csv(tmp_path / "a.csv", X)
+    result = run("fit", path, "-k", 3, "-o", tmp_path / "model", "--check")
+    assert "with --brightness: samples differ in brightness" in result.stderr
+    assert "brightness +" in result.stdout
+    assert "with --brightness" in (tmp_path / "model" / "report.html").read_text("utf-8")
+    found = json.loads(run("fit", path, "-k", 3, "-o", tmp_path / "b", "--brightness", "--check", "--json").stdout)
+    assert found["check"].keys() == {"scaling"}
+    assert found["warnings"] == []
+    assert dbmd.load(tmp_path / "model").fit_info_["check"].keys() == {"scaling", "brightness"}

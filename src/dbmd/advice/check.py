@@ -144,7 +144,7 @@ def compare(sample: Sample, config: Config, n_sources: int, seed: int, known: Fl
     known : array of shape (m, n_known), optional
         The known components.
     """
-    fits, sample = _Fits(n_sources, seed, known), _fewer(_filled(sample), config.n_components)
+    fits, sample = _Fits(n_sources, seed, known), _fewer(sample, config.n_components)
     config = replace(config, inference="evidence", alpha=1.0, init="k-means++", n_init=1)
     gains: dict[str, float] = {}
     pays: list[str] = []
@@ -170,18 +170,8 @@ def compare(sample: Sample, config: Config, n_sources: int, seed: int, known: Fl
     return Comparison(gains, tuple(pays))
 
 
-def _filled(sample: Sample) -> Sample:
-    """Return a sample with means in the place of missing values: they are the same with whatever is compared."""
-    Xt = sample.Xt
-    if sparse.issparse(Xt) or not np.isnan(Xt).any():
-        return sample
-    is_there, weights = ~np.isnan(Xt), sample.weights[:, None]
-    total = np.maximum((weights * is_there).sum(axis=0), np.finfo(np.float64).tiny)
-    return replace(sample, Xt=np.where(is_there, Xt, (weights * np.where(is_there, Xt, 0.0)).sum(axis=0) / total))
-
-
 def _fewer(sample: Sample, r: int) -> Sample:
-    """Return about SAMPLES of a sample, as float64."""
+    """Return about SAMPLES of a sample, as float64. What was found for gaps is taken as it is, in all fits alike."""
     n = len(sample.weights)
     most = max(SAMPLES, EACH * r)
     kept = np.flatnonzero(golden(np.arange(n)) < most / n)

@@ -117,18 +117,10 @@ def variances(Xt: Any, weights: Float) -> Float:
     if sparse.issparse(Xt):
         mean = np.asarray(Xt.T @ fractions)
         return np.maximum(np.asarray(Xt.multiply(Xt).T @ fractions) - mean**2, 0.0)
-    is_there = None
-    if np.isnan(Xt).any():  # the variance of what is there
-        is_there = ~np.isnan(Xt)
-        Xt = np.where(is_there, Xt, 0.0)
-    observed = 1.0 if is_there is None else np.maximum(fractions @ is_there, np.finfo(np.float64).tiny)
-    mean = (fractions @ Xt) / observed
+    mean = fractions @ Xt
     size, squares = max(1, AT_ONCE // m), np.zeros(m)
     for i in range(0, n, size):
-        rows = slice(i, i + size)
-        difference = Xt[rows] - mean if is_there is None else (Xt[rows] - mean) * is_there[rows]
-        squares += fractions[rows] @ np.square(difference)
-    squares /= observed
+        squares += fractions[i : i + size] @ np.square(Xt[i : i + size] - mean)
     rounding = np.square(10.0 * float(np.finfo(Xt.dtype).eps) * mean)
     return np.where(squares > rounding, squares, 0.0)
 

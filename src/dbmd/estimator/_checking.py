@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 class CheckMixin:
     """The method of an estimator that compares models before a fit."""
 
-    def check(
-        self, X: Any, *, source: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> Comparison:
+    def check(self, X: Any, *, source: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Comparison:
         """Compare fits of some thousand samples with and without scaling, offsets and brightness.
 
         It takes seconds, whatever the size of the data, and changes nothing. What this estimator has already, such as

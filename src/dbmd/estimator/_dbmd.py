@@ -18,6 +18,7 @@ from dbmd.config import Config, Inference, Missing, NoiseKind, Scaling, Shares
 from dbmd.data.preparation import Preparation
 from dbmd.dataset import Dataset, framework_of
 from dbmd.estimator._callbacks import CallbackSupportMixin, Task, with_callbacks
+from dbmd.estimator._checking import CheckMixin
 from dbmd.estimator._fitting import fit_dataset, update
 from dbmd.estimator._learned import usable_attributes
 from dbmd.estimator._opening import opened
@@ -30,7 +31,7 @@ from dbmd.saved import directory
 __all__ = ["DBMD", "load"]
 
 
-class DBMD(PredictionMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
+class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
     """Distributed Bayesian matrix decomposition: soft clusters of samples from sources of different noise.
 
     Every sample x of source c is a mixture of r basis vectors and noise, x = W h + N(0, sigma_c^2), with h on the

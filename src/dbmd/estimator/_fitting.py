@@ -68,18 +68,18 @@ def fit_dataset(
         )
     clock = time.perf_counter()
     seed = int(check_random_state(model.random_state).randint(2**31 - 1))
-    parts, advisor = config.parts(data.n_sources), Advisor(config, data)
+    parts = config.parts(data.n_sources)
     config.known_components(m, data.feature_names)  # what is wrong with them is said before the data are read
-    with data.on(config.engine, config.n_nodes, parts.n_patterns) as engine:
+    with data.on(config.engine, config.n_nodes, parts.n_patterns) as given:
         preparation = find_preparation(
-            engine,
+            given,
             scaling=config.scaling,
             log=config.log,
             missing=config.missing,
             feature_names=data.feature_names,
         )
         on_preparation(preparation)
-        engine = prepared(engine, preparation)
+        engine, advisor = prepared(given, preparation), Advisor(config, data, preparation)
         config, start = _start(model, data, config, preparation)
         result = algorithm.fit(
             engine,
@@ -96,6 +96,7 @@ def fit_dataset(
             on_sample=advisor.look_at,
         )
         advisor.look_at_what_was_drawn(engine, resume, seed)
+        advisor.look_at_rows_as_given(given, seed)
         labels = _labels(engine, data, parts, result.W if config.shares == "energy" else None)
     is_numbered_by_size = isinstance(config.init, str) and np.ndim(config.alpha) == 0
     order = order_by_size(result, n, parts.n_known) if is_numbered_by_size else np.arange(config.n_components)
