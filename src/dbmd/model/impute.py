@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from dbmd.model.reduce import MORE
 from dbmd.model.statistics import Float
 
-ROUNDS = 20  # of fill and fit; an error in a gap shrinks by the fraction of gaps in each
+MOST_ROUNDS = 20  # of fill and fit
+PRECISION = 1e-6  # of the fill, relative to the first: the error shrinks by the fraction of gaps in each round
 FIRST_ROUNDS = 4  # of subspace iteration before the first fit
 LEAST_FREE = 0.5  # fraction of the entries that is counted as free at least when noise is estimated from residuals
 
@@ -49,7 +50,8 @@ def completed(Xt: NDArray[Any], source_codes: NDArray[np.intp], r: int, seed: in
     k = max(1, min(r + MORE, (min(n, m) + 1) // 2))
     ratio = m / (n * observed.mean())
     basis, kept, residual = rng.standard_normal((m, k)), np.ones(k), np.zeros_like(filled)
-    for number in range(ROUNDS):
+    rounds = int(np.ceil(np.log(PRECISION) / np.log(np.clip(gaps.mean(), 1e-3, 0.999))))
+    for number in range(min(1 + rounds, MOST_ROUNDS)):
         mean = filled.mean(axis=0)
         centred = filled - mean
         for _ in range(FIRST_ROUNDS if number == 0 else 1):
