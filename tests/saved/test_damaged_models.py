@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dbmd
 from dbmd import DBMD
-from saved.models import assert_same, learned
+from saved.models import assert_same, learned, samples
 
 
 def refusal(path):
@@ -259,3 +259,24 @@ def test_arrays_that_are_missing_or_do_not_fit_are_refused(name, saved, tmp_path
         changed = {key: value for key, value in arrays.items() if key != name} | ({} if odd is None else {name: odd})
         np.savez(path / "arrays.npz", **changed)
         refusal(path)
+
+
+@pytest.mark.parametrize("name", ["scale", "fill", "scaled_components", "offsets", "scaled_offsets", "param_known"])
+def test_parts_of_a_model_that_are_damaged_or_missing_are_said(name, tmp_path):
+    X, known = np.abs(samples()), {"clay": np.ones(4)}
+    params = {"scaling": "standard", "offsets": True, "missing": "allow", "known": known}
+    path = DBMD(3, random_state=0, **params).fit(X, source=np.arange(60) % 2).save(tmp_path / "model")
+    record = json.loads((path / "model.json").read_text("utf-8"))
+    del record["checksum"]  # it would tell that something was changed
+    (path / "model.json").write_text(json.dumps(record))
+    with np.load(path / "arrays.npz") as archive:
+        arrays = dict(archive)
+    np.savez(path / "arrays.npz", **arrays)
+    dbmd.load(path)
+    bad = {"of another shape": arrays[name][:-1], "not finite": np.full_like(arrays[name], np.nan)}
+    for changed in bad.values():
+        np.savez(path / "arrays.npz", **arrays | {name: changed})
+        assert name.removeprefix("param_") in refusal(path)
+    if name != "fill":
+        np.savez(path / "arrays.npz", **{each: array for each, array in arrays.items() if each != name})
+        assert f"'{name.removeprefix('param_')}' is missing" in refusal(path)

@@ -242,3 +242,11 @@ def test_kills_while_saving_leave_one_whole_model_or_the_other(tmp_path, rng):
         assert_same(loaded.components_, models[loaded.n_components - 2].components_)
     models[0].save(tmp_path / "model", overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_arrays_that_are_as_others_are_not_written_twice(tmp_path):
+    X, source = np.abs(samples()), np.arange(60) % 2
+    for params, expected in (({}, set()), ({"scaling": "standard"}, {"scale", "scaled_components"})):
+        DBMD(3, random_state=0, **params).fit(X, source=source).save(tmp_path / "model", overwrite=True)
+        with np.load(tmp_path / "model" / "arrays.npz") as arrays:
+            assert {"scale", "fill", "scaled_components", "offsets", "scaled_offsets"}.intersection(arrays) == expected
