@@ -70,9 +70,11 @@ def test_the_check_finds_what_is_missing():
 
 def test_the_documented_attributes_are_those_of_a_fitted_model():
     documented = {attribute.name for attribute in NumpyDocString(inspect.getdoc(DBMD))["Attributes"]}
-    model = DBMD(2, random_state=0, init="random").fit(np.arange(12.0).reshape(6, 2))
+    parts = {"scaling": "standard", "offsets": True, "known": {"one": [1.0, 0.0]}}
+    X, source = np.random.default_rng(0).random((30, 2)), np.arange(30) % 2
+    model = DBMD(2, random_state=0, **parts).fit(X, source=source)
     fitted = {name for name in vars(model) if re.fullmatch(r"[a-z]\w*[a-z]_", name)}
-    assert fitted | {"feature_names_in_"} == documented
+    assert fitted | {"feature_names_in_", "scaled_components_"} == documented
 
 
 def test_the_documented_defaults_are_the_defaults():

@@ -121,25 +121,28 @@ def test_sparse_data_give_what_dense_ones_give(problem, tmp_path):
     np.testing.assert_allclose(found[0], found[1], atol=1e-10)
 
 
+def projector_of(W, sigma2, names):
+    model = MembershipModel.plain(W, sigma2, np.ones(W.shape[1]))
+    return Projector(model, None, "x", source="s", source_names=names)
+
+
 @pytest.mark.parametrize("sparse_below", [0.0, 0.5])
 def test_a_projector_finds_the_memberships_of_columns_of_arrow(sparse_below, rng):
     X = np.where(rng.random((40, 5)) < sparse_below, 0.0, rng.normal(size=(40, 5)))
     names = np.array(["a", "b"])[rng.integers(0, 2, 40)]
     model = dbmd.DBMD(3, inference="map", alpha=2.0, random_state=0).fit(X, source=names)
-    projector = Projector(
-        model.components_.T.astype(float), model.noise_variance_, np.ones(3), "x", "s", model.sources_
-    )
+    projector = projector_of(model.components_.T.astype(float), model.noise_variance_, model.sources_)
     found = projector(pa.array(X.tolist()), pa.array(names.tolist()))
-    assert_allclose(np.array(found.to_pylist()), model.transform(X, source=names), atol=1e-12)
+    assert_allclose(np.array(found.to_pylist())[:, :3], model.transform(X, source=names), atol=1e-12)
     # Batches of any size, down to none, give the same.
     part = projector(pa.array(X[:1].tolist()), pa.array(names[:1].tolist()))
-    assert_allclose(np.array(part.to_pylist()), model.transform(X, source=names)[:1], atol=1e-12)
+    assert_allclose(np.array(part.to_pylist())[:, :3], model.transform(X, source=names)[:1], atol=1e-12)
     empty = pa.array([], pa.list_(pa.float64()))
     assert len(projector(empty, pa.array([], pa.string()))) == 0
 
 
 def test_a_projector_takes_text_for_whole_numbers_as_files_are_read():
-    projector = Projector(np.eye(2), np.array([1.0, 9.0]), np.ones(2), "x", "s", np.array([3, 10]))
+    projector = projector_of(np.eye(2), np.array([1.0, 9.0]), np.array([3, 10]))
     rows = pa.array([[1.0, 0.0]] * 3)
     text, whole = projector(rows, pa.array(["10", "3", "10"])), projector(rows, pa.array([10, 3, 10]))
     assert text == whole
@@ -147,7 +150,7 @@ def test_a_projector_takes_text_for_whole_numbers_as_files_are_read():
 
 
 def test_a_projector_names_what_is_wrong():
-    projector = Projector(np.eye(2), np.ones(2), np.ones(2), "x", "s", np.array(["a", "b"]))
+    projector = projector_of(np.eye(2), np.ones(2), np.array(["a", "b"]))
     with pytest.raises(DataError, match=r"column 's' has the source 'c', which the model does not know.*'a', 'b'\."):
         projector(pa.array([[1.0, 2.0]] * 2), pa.array(["a", "c"]))
     with pytest.raises(DataError, match="column 's' is empty"):
