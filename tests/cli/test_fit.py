@@ -255,3 +255,19 @@ def test_a_check_says_what_would_pay(tmp_path):
     assert found["check"].keys() == {"scaling"}
     assert found["warnings"] == []
     assert dbmd.load(tmp_path / "model").fit_info_["check"].keys() == {"scaling", "brightness"}
+
+
+def test_the_summary_tells_units_offsets_names_and_gaps(tmp_path):
+    X, source = samples(300, 6)
+    X = np.where(np.random.default_rng(0).random(X.shape) < 0.05, np.nan, X)
+    path = write_parquet(tmp_path / "a.parquet", X, lab=source)
+    known = write_csv(tmp_path / "known.csv", np.nan_to_num(X[:1]), name=["blank"])
+    options = ["--source", "lab", "--offsets", "--scaling", "standard", "--missing", "allow", "--known", known]
+    result = run("fit", path, "-k", 3, "-o", tmp_path / "model", *options)
+    assert "offset   noise (standard deviation, in standard deviations)" in result.stdout
+    assert "blank " in result.stdout
+    assert "of the values are missing" in result.stdout
+    found = json.loads(run("fit", path, "-k", 3, "-o", tmp_path / "b", "-q", "--json", *options).stdout)
+    assert all(source["offset"] >= 0 for source in found["sources"])
+    assert [cluster["name"] for cluster in found["clusters"]] == ["blank", "pattern 1", "pattern 2"]
+    assert found["missing_fraction"] == pytest.approx(0.05, abs=0.02)

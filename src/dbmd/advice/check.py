@@ -74,8 +74,8 @@ class Comparison:
 
 def _sentence(name: str, gain: float, what: Mapping[str, str]) -> str:
     return (
-        f"On a sample, the objective is lower by {gain:.1f} for each sample with {what[name]}: {REASONS[name]}. Fit "
-        "with it."
+        f"In fits of a part of the data, the objective is lower by {gain:.1f} for each sample with {what[name]}: "
+        f"{REASONS[name]}. Fit with it."
     )
 
 

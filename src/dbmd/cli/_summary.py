@@ -34,11 +34,20 @@ def summary(model: Any) -> dict[str, Any]:
             {"name": name, "n": int(n), "noise": float(np.sqrt(variance)), "noise_variance": float(variance)}
             for name, n, variance in zip(model.sources_.tolist(), model.profile_.n, model.noise_variance_, strict=True)
         ],
+        "noise_unit": info.get("noise_unit", "the data"),
         "clusters": [
             {"size": float(size), "samples": int(count)}
             for size, count in zip(model.cluster_sizes_, counts, strict=True)
         ],
     }
+    if hasattr(model, "offsets_"):
+        for source, offset in zip(found["sources"], model.offsets_, strict=True):
+            source["offset"] = float(np.sqrt(np.mean(np.square(offset))))
+    if hasattr(model, "component_names_"):
+        for cluster, name in zip(found["clusters"], model.component_names_, strict=True):
+            cluster["name"] = str(name)
+    if "missing_fraction" in info:
+        found["missing_fraction"] = info["missing_fraction"]
     if "check" in info:
         found["check"] = info["check"]
     if model.profile_.contingency.size:
@@ -52,6 +61,14 @@ def _explains(found: dict[str, Any]) -> str:
     return f"; explains {percent(found['explained'])} of the variance" if says_much(found["explained"], kinds) else ""
 
 
+def _sizes(clusters: list[dict[str, Any]]) -> str:
+    """Return the numbers of samples of clusters, the largest first, with their names if they have any."""
+    shown = sorted(clusters, key=lambda cluster: -cluster["samples"])
+    names = [f"{printable(each['name'])} " if "name" in each else "" for each in shown]
+    texts = [f"{name}{each['samples']:,}" for name, each in zip(names[:12], shown, strict=False)]
+    return ", ".join(texts) + (", ..." if len(shown) > 12 else "")
+
+
 def in_words(found: dict[str, Any]) -> str:
     """Return a summary as text."""
     ended = "converged" if found["converged"] else "did not converge"
@@ -59,20 +76,28 @@ def in_words(found: dict[str, Any]) -> str:
         f"{ended.capitalize()} in {plural(found['n_iter'], 'iteration')}, {duration(found['seconds'])}. "
         f"Objective {found['objective']:.8g}{_explains(found)}.",
     ]
+    unit = "" if found["noise_unit"] == "the data" else f", in {found['noise_unit']}"
     if len(found["sources"]) > 1:
+        has_offsets = "offset" in found["sources"][0]
         lines.append("")
-        lines.append(f"  {'source':<24} {'samples':>10}   noise (standard deviation)")
+        lines.append(
+            f"  {'source':<24} {'samples':>10}   {'offset   ' if has_offsets else ''}noise (standard deviation{unit})"
+        )
         shown = sorted(found["sources"], key=lambda source: source["noise"])
         for source in shown if len(shown) <= 12 else [*shown[:6], None, *shown[-5:]]:
             if source is None:
                 lines.append(f"  ... {len(shown) - 11} more")
             else:
-                lines.append(f"  {printable(source['name'])[:24]:<24} {source['n']:>10,}   {source['noise']:.4g}")
+                offset = f"{source['offset']:<9.3g}" if has_offsets else ""
+                name = printable(source["name"])[:24]
+                lines.append(f"  {name:<24} {source['n']:>10,}   {offset}{source['noise']:.4g}")
+        if has_offsets:
+            lines.append("  Offsets are root mean squares over the features.")
     else:
-        lines.append(f"Noise (standard deviation): {found['sources'][0]['noise']:.4g}.")
-    sizes = sorted((cluster["samples"] for cluster in found["clusters"]), reverse=True)
-    listed = ", ".join(f"{size:,}" for size in sizes[:12]) + (", ..." if len(sizes) > 12 else "")
-    lines.append(f"\nCluster sizes: {listed}.")
+        lines.append(f"Noise (standard deviation{unit}): {found['sources'][0]['noise']:.4g}.")
+    lines.append(f"\nCluster sizes: {_sizes(found['clusters'])}.")
+    if found.get("missing_fraction"):
+        lines.append(f"About {percent(found['missing_fraction'])} of the values are missing.")
     if "labels" in found:
         scores = found["labels"]
         lines.append(
@@ -81,7 +106,7 @@ def in_words(found: dict[str, Any]) -> str:
         )
     if found.get("check"):
         told = ", ".join(f"{name} {gain:+.2f}" for name, gain in found["check"].items())
-        lines.append(f"Gain in log evidence for each sample of a part, by fits with and without: {told}.")
+        lines.append(f"Gain in log evidence for each sample, by fits of a part of the data: {told}.")
     page = f" Look at {printable(found['report'])}." if found["report"] else ""
     lines.append(f"\nThe model is in {printable(found['model'])}.{page}")
     lines.append(f"Memberships of every row: dbmd transform {quoted(found['model'])} DATA -o memberships.parquet")

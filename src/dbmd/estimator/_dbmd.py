@@ -159,7 +159,8 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
         agree with known classes.
     fit_info_ : dict
         Facts about the fit: n_samples, seconds, converged, seed, dtype, the fraction of the variance that is explained
-        (of all data, and by source), classes, where the data come from, and what noise levels are measured in.
+        (of all data, and by source), classes, where the data come from, what noise levels are measured in,
+        and ``warnings``, what was warned of.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
