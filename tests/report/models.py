@@ -74,7 +74,8 @@ def warned(kind="variance", **details):
     """A model with a warning and a fit that would be praised without it."""
     warning = {"kind": kind, "text": 'Set scaling="standard".', "command_text": "Set --scaling standard."}
     crisp = made_up(explained=0.9999, explained_by_source=[0.9999] * 3, warnings=[warning], **details)
-    crisp.profile_.largest[:, :-1], crisp.profile_.largest[:, -1] = 0, crisp.profile_.n
+    largest = crisp.profile_.largest
+    largest[:], largest[:, -1], largest[:, 20] = 0, crisp.profile_.n - 1, 1
     return crisp
 
 

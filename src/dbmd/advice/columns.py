@@ -21,7 +21,7 @@ ENOUGH = 50  # samples: among fewer, values may all differ or rise by chance
 GLANCE = 64  # samples: the first so many rule out almost all columns
 COINCIDENCES = 5.0  # expected ones: where there is none, whole numbers in a range differ on purpose
 WIDER = 10.0  # by how much the range of an identifier exceeds that of other whole numbers, if few would coincide
-AT_ONCE = 1 << 20  # entries that are looked at together
+AT_ONCE, PIECE = 1 << 20, 1 << 17  # entries that are looked at together, of few columns and of all
 
 AsGiven = Callable[[Float, NDArray[np.intp]], Float]
 
@@ -117,11 +117,16 @@ def variances(Xt: Any, weights: Float) -> Float:
     if sparse.issparse(Xt):
         mean = np.asarray(Xt.T @ fractions)
         return np.maximum(np.asarray(Xt.multiply(Xt).T @ fractions) - mean**2, 0.0)
-    mean = fractions @ Xt
-    size, squares = max(1, AT_ONCE // m), np.zeros(m)
-    for i in range(0, n, size):
-        squares += fractions[i : i + size] @ np.square(Xt[i : i + size] - mean)
-    rounding = np.square(10.0 * float(np.finfo(Xt.dtype).eps) * mean)
+    # Piece by piece in the type of the samples: copies of all of them would take longer than the sums.
+    dtype, size = Xt.dtype, max(1, PIECE // m)
+    pieces = [slice(i, i + size) for i in range(0, n, size)]
+    own = fractions.astype(dtype)
+    mean, squares = np.zeros((2, m))
+    for rows in pieces:
+        mean += own[rows] @ Xt[rows]
+    for rows in pieces:
+        squares += own[rows] @ np.square(Xt[rows] - mean.astype(dtype))
+    rounding = np.square(10.0 * float(np.finfo(dtype).eps) * mean)
     return np.where(squares > rounding, squares, 0.0)
 
 
