@@ -7,6 +7,8 @@ from numpy.testing import assert_array_equal
 from dbmd.model.evidence import noise_excess
 from dbmd.model.impute import completed
 
+KINDS = [{}, {"m": 8, "r": 3}, {"n": 150}, {"n": 300, "m": 600}, {"decibels": 0.0}, {"decibels": 40.0}]
+
 
 def mixtures(seed, n=2000, m=50, r=4, decibels=15.0):
     rng = np.random.default_rng(seed)
@@ -29,9 +31,7 @@ def filled(X, r, source=None, seed=0):
 
 
 @pytest.mark.parametrize("fraction", [0.1, 0.5])
-@pytest.mark.parametrize(
-    "kind", [{}, {"r": 8}, {"m": 8, "r": 3}, {"n": 150}, {"n": 300, "m": 600}, {"decibels": 0.0}], ids=str
-)
+@pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_white_noise_stays_white(kind, fraction):
     Y, _ = with_gaps(mixtures(1, **kind), fraction)
     assert excess(filled(Y, kind.get("r", 4)), kind.get("r", 4)) <= 1.15

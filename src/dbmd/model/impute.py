@@ -1,10 +1,16 @@
 """Missing entries of a sample on the driver, filled so that its clusters and its noise look as if nothing were missing.
 
 Only the start sees them: passes over samples treat gaps exactly (:mod:`dbmd.h_step`).
+
+They are drawn from their distribution given the observed entries, by probabilistic principal components
+(Tipping and Bishop 1999), x = U z + mean + noise with standard normal z. Drawn and not expected entries: those would
+have less variance than observed ones, along all directions. There are more directions than components, because noise
+that is not white varies together in many features, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,75 +19,144 @@ from numpy.typing import NDArray
 from dbmd.model.reduce import MORE
 from dbmd.model.statistics import Float
 
-MOST_ROUNDS = 20  # of fill and fit
-PRECISION = 1e-6  # of the fill, relative to the first: the error shrinks by the fraction of gaps in each round
-FIRST_ROUNDS = 4  # of subspace iteration before the first fit
-LEAST_FREE = 0.5  # fraction of the entries that is counted as free at least when noise is estimated from residuals
+ROUNDS, LAST_ROUNDS = 20, 8  # of expectation-maximisation, with all directions and with those that are not noise
+ENOUGH_NUMBERS, ENOUGH_SAMPLES = 100_000, 1000  # that directions are found from, whichever are more samples
+CLEAR = 2.0  # variance that a direction must have, in units of what it may have by chance
+ROWS = 1000  # samples that are worked on at once
+LEAST_NOISE = 1e-8  # variance of the noise, relative to that of the data: not zero
 
 
 def completed(Xt: NDArray[Any], source_codes: NDArray[np.intp], r: int, seed: int) -> Float:
-    """Return samples with their gaps filled by the leading principal directions of all, plus noise.
-
-    Directions and fill are found in turns. Along each direction scores are shrunk to what can be told from noise
-    (Gavish and Donoho 2017), else the fill would follow the noise of the observed entries. There are r + 10 directions,
-    as for wide samples, because noise that is not white varies together in many features. To the fill, noise is added
-    of the same size as in observed entries. Without it, gaps would be less noisy than the rest.
+    """Return samples with numbers in their gaps.
 
     Parameters
     ----------
     Xt : array of shape (n, m)
         Samples, NaN where an entry is missing.
     source_codes : array of int of shape (n,)
-        Their sources.
+        Their sources, whose noise differs.
     r, seed : int
-        Components, seed of the noise.
+        Components, seed of the draws.
 
     Returns
     -------
     array of shape (n, m)
         The samples, observed entries as they are.
     """
-    n, m = Xt.shape
     gaps, rng = np.isnan(Xt), np.random.default_rng(seed)
-    observed = ~gaps
-    counts = observed.sum(axis=0)
-    mean = np.where(observed, Xt, 0.0).sum(axis=0, dtype=np.float64) / np.maximum(counts, 1)
-    filled = np.where(gaps, mean, Xt).astype(np.float64, copy=False)
-    k = max(1, min(r + MORE, (min(n, m) + 1) // 2))
-    ratio = m / (n * observed.mean())
-    basis, kept, residual = rng.standard_normal((m, k)), np.ones(k), np.zeros_like(filled)
-    rounds = int(np.ceil(np.log(PRECISION) / np.log(np.clip(gaps.mean(), 1e-3, 0.999))))
-    for number in range(min(1 + rounds, MOST_ROUNDS)):
-        mean = filled.mean(axis=0)
-        centred = filled - mean
-        for _ in range(FIRST_ROUNDS if number == 0 else 1):
-            basis = np.linalg.qr(centred.T @ (centred @ basis))[0]
-        scores = centred @ basis
-        variances, axes = np.linalg.eigh(scores.T @ scores / n)
-        basis, scores = basis @ axes, scores @ axes
-        residual = np.where(gaps, 0.0, centred - (scores * kept) @ basis.T)
-        free = max(1.0 - kept.sum() * (1.0 / m + 1.0 / n), LEAST_FREE)
-        noise = float(np.square(residual).sum() / counts.sum() / free)
-        kept = _kept(variances, noise, ratio)
-        filled = np.where(gaps, mean + (scores * kept) @ basis.T, Xt)
-    squares = np.bincount(source_codes, np.square(residual).sum(axis=1)) / free
-    levels = np.sqrt(squares / np.maximum(np.bincount(source_codes, observed.sum(axis=1)), 1.0))
-    return np.asarray(filled + gaps * levels[source_codes, None] * rng.standard_normal(filled.shape))
+    counts = (~gaps).sum(axis=0)
+    mean = np.where(gaps, 0.0, Xt).sum(axis=0, dtype=np.float64) / np.maximum(counts, 1)
+    X = np.where(gaps, 0.0, Xt - mean)
+    V, noise = _directions(X[_some(X)], ~gaps[_some(X)], r, rng)
+    # The mean of observed entries is not that of all: at little noise the difference would show.
+    U, X, mean = V[:, :-1], np.where(gaps, 0.0, X - V[:, -1]), mean + V[:, -1]
+    squares = np.zeros(len(X))
+    filled = X.copy()
+    for rows in _pieces(len(X)):
+        z, precision = _scores(X[rows], ~gaps[rows], U, noise)
+        squares[rows] = np.where(gaps[rows], 0.0, np.square(X[rows] - z @ U.T)).sum(axis=1)
+        spread = np.linalg.solve(np.linalg.cholesky(precision).transpose(0, 2, 1), rng.standard_normal((*z.shape, 1)))
+        filled[rows] = np.where(gaps[rows], (z + spread[:, :, 0]) @ U.T, X[rows])
+    # The noise of each source, relative to that of all.
+    observed = np.bincount(source_codes, (~gaps).sum(axis=1))
+    ratio = (np.bincount(source_codes, squares) / np.maximum(observed, 1)) / max(squares.sum() / observed.sum(), 1e-300)
+    levels = np.sqrt(noise * ratio)
+    drawn = filled + levels[source_codes, None] * rng.standard_normal(X.shape) + mean
+    return np.asarray(np.where(gaps, drawn, Xt), np.float64)
 
 
-def _kept(variances: Float, noise: float, ratio: float) -> Float:
-    """Return the fraction of the scores along each direction that is not noise, shape (k,).
+def _directions(X: Float, observed: NDArray[np.bool_], r: int, rng: np.random.Generator) -> tuple[Float, float]:
+    """Return U and the mean side by side, shape (m, k + 1), and the variance of the noise.
 
     Parameters
     ----------
-    variances : array of shape (k,)
-        Along the directions.
-    noise : float
-        Variance of the noise in each entry.
-    ratio : float
-        Number of features over number of samples.
+    X : array of shape (n, m)
+        Samples about a vector near their mean, zero where an entry is missing.
+    observed : array of bool of shape (n, m)
+        Which entries are not.
+    r : int
+        Components.
+    rng : Generator
+        Where to start.
     """
-    # Noise alone has variances up to noise * (1 + sqrt(ratio))^2 along its leading directions.
-    above = np.square(variances - noise * (1.0 + ratio)) - 4.0 * ratio * noise**2
-    is_above = variances > noise * (1.0 + np.sqrt(ratio)) ** 2
-    return np.sqrt(np.where(is_above, above, 0.0)) / np.maximum(variances, np.finfo(np.float64).tiny)
+    n, m = X.shape
+    k = max(1, min(r + MORE, (min(n, m) + 1) // 2))
+    variance = float(np.square(X).sum() / observed.sum())
+    if variance == 0.0:
+        return np.zeros((m, 2)), 0.0
+    V = np.hstack([np.sqrt(variance) * rng.standard_normal((m, k)), np.zeros((m, 1))])
+    V, noise = _fit(X, observed, V, variance, ROUNDS)
+    # Along its leading directions noise alone varies by more than its mean, by chance (Marchenko and Pastur 1967): such
+    # directions must not be filled in. Two features are observed together in so many samples:
+    together = n * float(observed.mean()) ** 2
+    free = max(0.5, 1.0 - k * (1.0 / m + 1.0 / together))
+    values, axes = np.linalg.eigh(V[:, :-1].T @ V[:, :-1])
+    is_signal = values > CLEAR * noise / free * ((1.0 + np.sqrt(m / together)) ** 2 - 1.0)
+    if not is_signal.any():
+        return np.zeros((m, 2)), variance
+    return _fit(X, observed, np.hstack([V[:, :-1] @ axes[:, is_signal], V[:, -1:]]), noise, LAST_ROUNDS)
+
+
+def _fit(X: Float, observed: NDArray[np.bool_], V: Float, noise: float, rounds: int) -> tuple[Float, float]:
+    """Return V, shape (m, k + 1), and the variance of the noise after some rounds of expectation-maximisation.
+
+    Parameters
+    ----------
+    X, observed
+        As in :func:`_directions`.
+    V : array of shape (m, k + 1)
+        Where to start: U, and last the mean, which has the score one in all samples.
+    noise : float
+        Variance of the noise there.
+    rounds : int
+        How many.
+    """
+    m, k = V.shape
+    entries, total = float(observed.sum()), float(np.square(X).sum())
+    for _ in range(rounds):
+        moments, products = np.zeros((m, k * k)), np.zeros((m, k))
+        for rows in _pieces(len(X)):
+            is_there = observed[rows].astype(np.float64)
+            z, precision = _scores(X[rows] - is_there * V[:, -1], observed[rows], V[:, :-1], noise)
+            scores = np.hstack([z, np.ones((len(z), 1))])
+            second = scores[:, :, None] * scores[:, None, :]
+            second[:, :-1, :-1] += np.linalg.inv(precision)
+            moments += is_there.T @ second.reshape(len(z), -1)
+            products += X[rows].T @ scores
+        own = moments.reshape(m, k, k)
+        regular = own + 1e-9 * np.eye(k)  # a feature may not be seen at all
+        V = np.asarray(np.linalg.solve(regular, products[:, :, None])[:, :, 0], np.float64)
+        squares = total - 2.0 * np.vdot(V, products) + np.einsum("jk,jkl,jl", V, own, V)
+        noise = max(float(squares), LEAST_NOISE * total) / entries
+    return V, noise
+
+
+def _scores(X: Float, observed: NDArray[np.bool_], U: Float, noise: float) -> tuple[Float, Float]:
+    """Return the means, shape (n, k), and the precisions, shape (n, k, k), of the scores of samples.
+
+    Parameters
+    ----------
+    X, observed
+        As in :func:`_directions`.
+    U : array of shape (m, k)
+        The directions.
+    noise : float
+        Variance of the noise.
+    """
+    k = U.shape[1]
+    squares = (U[:, :, None] * U[:, None, :]).reshape(len(U), -1)
+    noise = max(noise, np.finfo(np.float64).tiny)
+    precision = np.eye(k) + (observed.astype(np.float64) @ squares).reshape(-1, k, k) / noise
+    return np.asarray(np.linalg.solve(precision, (X @ U / noise)[:, :, None])[:, :, 0], np.float64), precision
+
+
+def _some(X: Float) -> slice:
+    """Return every so many samples of an array of shape (n, m), enough to find directions from."""
+    n, m = X.shape
+    return slice(None, None, max(1, n // max(ENOUGH_NUMBERS // m, ENOUGH_SAMPLES)))
+
+
+def _pieces(n: int) -> Iterator[slice]:
+    """Yield the rows of n samples, some at a time."""
+    for first in range(0, n, ROWS):
+        yield slice(first, first + ROWS)
