@@ -121,7 +121,7 @@ def find_start(
     if config.init != "k-means++":
         W = STARTS[str(config.init)](setting.engine.ask, r, seed)
         return start_from(setting, moments, seed, evidence, setting.with_known(W))
-    sample = draw_sample(setting.engine.ask, moments, n_patterns, seed, is_dense=bool(parts.n_offsets))
+    sample = draw_sample(setting.engine.ask, moments, n_patterns, seed, has_offsets=bool(parts.n_offsets))
     setting.on_sample(sample)
     D = source_means(sample, setting.n_sources) if parts.n_offsets else None
     centred = sample if D is None else without_offsets(sample, D)
@@ -221,7 +221,7 @@ def _find_evidence(setting: Setting, moments: PerSource[Moments], seed: int, sig
     """Return how to integrate memberships out, with the noise excess of a sample at given noise levels."""
     parts = setting.parts
     r = parts.n_patterns
-    sample = draw_sample(setting.engine.ask, moments, r, seed, is_dense=bool(parts.n_offsets))
+    sample = draw_sample(setting.engine.ask, moments, r, seed, has_offsets=bool(parts.n_offsets))
     setting.on_sample(sample)
     if parts.n_offsets:
         sample = without_offsets(sample, source_means(sample, len(sigma2)))

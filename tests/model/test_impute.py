@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dbmd.model.evidence import noise_excess
-from dbmd.model.impute import completed
+from dbmd.model.impute import completed, completed_by_source
 
 KINDS = [{}, {"m": 8, "r": 3}, {"n": 150}, {"n": 300, "m": 600}, {"decibels": 0.0}, {"decibels": 40.0}]
 
@@ -64,6 +64,16 @@ def test_noise_is_that_of_the_source():
     off = filled(Y, 4, source) - X
     quiet, loud = (np.sqrt(np.mean(np.square(off)[gaps & (source == c)[:, None]])) for c in (0, 1))
     assert loud > 3.0 * quiet
+
+
+def test_noise_along_offsets_is_not_larger_than_elsewhere():
+    X, source = mixtures(5, n=1000), np.arange(1000) % 3
+    X += np.random.default_rng(0).normal(size=(3, 50))[source]
+    Y, gaps = with_gaps(X, 0.4)
+    found = completed_by_source(Y, source, 4, 0)
+    assert_array_equal(found[~gaps], X[~gaps])
+    means = np.array([found[source == c].mean(axis=0) for c in range(3)])
+    assert excess(found - means[source], 4) <= 1.15
 
 
 def test_a_feature_that_is_never_seen_and_data_without_variance_are_filled():

@@ -75,7 +75,7 @@ class Advisor:
 
     def _drawn(self, engine: Engine, seed: int) -> Sample:
         parts = self._config.parts(self._data.n_sources)
-        return draw_sample(engine.ask, engine.ask(moments), parts.n_patterns, seed, is_dense=bool(parts.n_offsets))
+        return draw_sample(engine.ask, engine.ask(moments), parts.n_patterns, seed, has_offsets=bool(parts.n_offsets))
 
     def _as_given(self, values: NDArray[np.float64], columns: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return values of some columns in the units of the data; whole numbers are whole again."""

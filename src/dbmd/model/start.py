@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment
 
 from dbmd._utils.threads import one_thread
 from dbmd.model.draw import Chances, Moments, draw_fraction, draw_uniform, moments
-from dbmd.model.impute import completed
+from dbmd.model.impute import completed, completed_by_source
 from dbmd.model.lasso import minimise
 from dbmd.model.low_rank import LowRank
 from dbmd.model.measure import distances, draw_by_distance, measure, tally
@@ -94,7 +94,7 @@ class Clusters(NamedTuple):
     weights: Float
 
 
-def draw_sample(ask: Ask, known: PerSource[Moments], r: int, seed: int, *, is_dense: bool = False) -> Sample:
+def draw_sample(ask: Ask, known: PerSource[Moments], r: int, seed: int, *, has_offsets: bool = False) -> Sample:
     """Return about 20,000 samples or 1 %; fewer if they have more than 8 million entries, but 50 for each component.
 
     It takes one light pass, and only the drawn samples are sent.
@@ -107,10 +107,13 @@ def draw_sample(ask: Ask, known: PerSource[Moments], r: int, seed: int, *, is_de
         Of all samples.
     r, seed : int
         Components, seed of the draws.
-    is_dense : bool
-        Whether sparse samples are needed as dense ones: then their zeros count as entries.
+    has_offsets : bool
+        Whether sources have offsets. Then sparse samples are needed as dense ones, so that zeros count as entries, and
+        gaps are filled about the mean of their source.
     """
     n, stored = sum(each.rows for each in known.values()), sum(each.stored for each in known.values())
+    if has_offsets:
+        stored = n * len(next(iter(known.values())).total)
     most = SAMPLE_NUMBERS * n / max(stored, 1)
     fraction = max(min(max(SAMPLE, SAMPLE_FRACTION * n), most), SAMPLE_EACH * r) / n
     if fraction > 0.5:  # then all samples cost at most twice as much
@@ -118,9 +121,10 @@ def draw_sample(ask: Ask, known: PerSource[Moments], r: int, seed: int, *, is_de
     drawn = ask(partial(draw_fraction, seed=seed, chances=Chances.of(known, fraction)))
     Xt, source_codes, weights = drawn.in_order()
     if sparse.issparse(Xt):
-        return Sample(Xt.toarray() if is_dense else Xt, source_codes, weights, n)
+        return Sample(Xt.toarray() if has_offsets else Xt, source_codes, weights, n)
     if np.isnan(Xt.sum()):
-        return Sample(completed(Xt, source_codes, r, seed), source_codes, weights, n, np.isnan(Xt))
+        fill = completed_by_source if has_offsets else completed
+        return Sample(fill(Xt, source_codes, r, seed), source_codes, weights, n, np.isnan(Xt))
     return Sample(Xt, source_codes, weights, n)
 
 
