@@ -137,8 +137,8 @@ class Preparation:
         if len(negative):
             row = _number(first, int(negative[0]))
             raise DataError(
-                f"With scaling='sum', samples are divided by their sum, which must not be negative. Got "
-                f"{sizes[negative[0]]:.6g} in row {row}, counted from 0. Take scaling='l2' if entries have signs."
+                f"Samples cannot be divided by their sums, which must not be negative. Got {sizes[negative[0]]:.6g} in "
+                f"row {row}, counted from 0. Scale by 'l2' if entries have signs."
             )
         sizes = sizes * (m / here)
         sizes = sizes if self.by_sample == "sum" else np.sqrt(sizes)
@@ -154,8 +154,8 @@ class Preparation:
             row, column = map(int, np.argwhere(Xt <= -1.0)[0])
             value = Xt[row, column]
         return DataError(
-            f"With log=True, log(1 + x) is taken of the data, which must be greater than -1. Got {value:.6g} in row "
-            f"{_number(first, row)}, column {column}, counted from 0."
+            f"The logarithm log(1 + x) cannot be taken of the data, which must be greater than -1. Got {value:.6g} in "
+            f"row {_number(first, row)}, column {column}, counted from 0."
         )
 
 

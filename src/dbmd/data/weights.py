@@ -11,7 +11,7 @@ from dbmd.data.row_labels import RowLabels
 from dbmd.errors import DataError
 
 ALL_ZERO = "All weights of samples are zero, so that no sample is left to fit."
-NOTHING_LEFT = "No sample is left: each has a missing entry (missing='drop'), or a weight of zero."
+NOTHING_LEFT = "No sample is left: each has a missing entry, and is left out, or a weight of zero."
 
 
 def check_weights(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
