@@ -10,6 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 import dbmd
 from dbmd import DBMD
 from dbmd.advice.findings import says_much
+from dbmd.dataset import in_memory
 from dbmd.errors import DataWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -129,6 +130,17 @@ def test_warnings_are_saved_with_a_model(tmp_path):
         model = DBMD(3, random_state=0).fit(load_wine(as_frame=True).data)
     model.save(tmp_path / "model")
     assert dbmd.load(tmp_path / "model").fit_info_["warnings"] == model.fit_info_["warnings"]
+
+
+def test_a_fit_that_is_resumed_tells_what_it_would_have_told():
+    X = np.asarray(load_wine().data)
+    X = np.c_[X, np.arange(len(X))]
+    states = []
+    data = in_memory(X, None, 0)
+    whole = DBMD(3, random_state=0).fit_data(data, on_iteration=states.append)
+    resumed = DBMD(3, random_state=0).fit_data(data, resume=states[0])
+    assert resumed.fit_info_["warnings"] == whole.fit_info_["warnings"]
+    assert {each["kind"] for each in whole.fit_info_["warnings"]} == {"variance", "identifier"}
 
 
 def test_a_further_batch_keeps_what_the_data_asked_for():

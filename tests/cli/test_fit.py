@@ -264,7 +264,7 @@ def test_the_summary_tells_units_offsets_names_and_gaps(tmp_path):
     known = write_csv(tmp_path / "known.csv", np.nan_to_num(X[:1]), name=["blank"])
     options = ["--source", "lab", "--offsets", "--scaling", "standard", "--missing", "allow", "--known", known]
     result = run("fit", path, "-k", 3, "-o", tmp_path / "model", *options)
-    assert "offset   noise (standard deviation, in standard deviations)" in result.stdout
+    assert "offset   noise (standard deviation, in units of standard deviations)" in result.stdout
     assert "blank " in result.stdout
     assert "of the values are missing" in result.stdout
     found = json.loads(run("fit", path, "-k", 3, "-o", tmp_path / "b", "-q", "--json", *options).stdout)

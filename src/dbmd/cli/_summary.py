@@ -76,7 +76,7 @@ def in_words(found: dict[str, Any]) -> str:
         f"{ended.capitalize()} in {plural(found['n_iter'], 'iteration')}, {duration(found['seconds'])}. "
         f"Objective {found['objective']:.8g}{_explains(found)}.",
     ]
-    unit = "" if found["noise_unit"] == "the data" else f", in {found['noise_unit']}"
+    unit = "" if found["noise_unit"] == "the data" else f", in units of {found['noise_unit']}"
     if len(found["sources"]) > 1:
         has_offsets = "offset" in found["sources"][0]
         lines.append("")

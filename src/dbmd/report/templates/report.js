@@ -16,7 +16,7 @@ const ZONES = [
 
 const charts = {
   noise: (host) => dotPlot(host, {
-    title: `noise level σ${data.preparation.unit === "the data" ? "" : `, in ${data.preparation.unit}`}`, aside: "weight",
+    title: `noise level σ${data.preparation.unit === "the data" ? "" : `, in units of ${data.preparation.unit}`}`, aside: "weight",
     rows: sources.map((source) => ({
       name: source.name, value: source.sigma, aside: amount(source.weight, 2),
       tip: { title: source.name, lines: [
