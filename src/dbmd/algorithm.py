@@ -67,7 +67,7 @@ def fit(
     seed: int,
     n_classes: int = 0,
     known: Float | None = None,
-    start: tuple[Float, Float] | None = None,
+    start: tuple[Float, Float, Float | None] | None = None,
     resume: State | None = None,
     on_iteration: OnIteration = lambda state: None,
     on_sample: Callable[[Sample], object] = lambda sample: None,
@@ -91,7 +91,8 @@ def fit(
     known : array of shape (n_features, n_known), optional
         The known components, in the units of the samples.
     start : tuple of arrays, optional
-        W, shape (n_features, n_components), and sigma2, shape (n_sources,), to start from.
+        W, shape (n_features, n_components), sigma2, shape (n_sources,), and the offsets, shape (n_features, n_sources),
+        or None, to start from.
     resume : State, optional
         Continue from this state. With the same data and seed, the result is that of an uninterrupted fit.
     on_iteration : callable

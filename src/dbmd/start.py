@@ -174,6 +174,7 @@ def start_from(
     evidence: Evidence | None,
     W: Float,
     sigma2: Float | None = None,
+    D: Float | None = None,
 ) -> State:
     """Return the state before the first iteration from a given W.
 
@@ -182,12 +183,14 @@ def start_from(
     setting, moments, seed, evidence
         As for :func:`find_start`.
     W : array of shape (m, r)
-        The components. Offsets start from the means of the sources.
+        The components.
     sigma2 : array of shape (n_sources,), optional
         The noise levels; by default they are found from the distances of the samples to the columns of W.
+    D : array of shape (m, n_sources), optional
+        The offsets, if the model has some; by default the means of the sources, less that of all.
     """
-    parts, D = setting.parts, None
-    if parts.n_offsets:
+    parts = setting.parts
+    if parts.n_offsets and D is None:
         D = np.zeros((len(W), parts.n_offsets))
         mean = sum(each.total for each in moments.values()) / sum(each.n for each in moments.values())
         for c, each in moments.items():

@@ -102,6 +102,17 @@ def test_offsets_have_the_units_of_the_data(positive):
     assert_allclose(new, model.transform(X, source=source)[source == 1], atol=0.1)
 
 
+def test_a_warm_start_continues_with_all_parts(positive):
+    X, source, W = positive
+    shifted = X + 2.0 * np.cos(np.arange(8)) * source[:, None]
+    how = {"offsets": True, "brightness": True, "scaling": "minmax", "known": W[:1], "random_state": 0}
+    model = DBMD(3, warm_start=True, **how).fit(shifted, source=source)
+    before = model.components_, model.offsets_
+    assert model.fit(shifted, source=source).n_iter_ <= 3
+    for found, expected in zip((model.components_, model.offsets_), before, strict=True):
+        assert_allclose(found, expected, atol=0.02)
+
+
 def test_offsets_need_several_sources(positive):
     X, _, _ = positive
     with pytest.raises(ValueError, match="'offsets' parameter"):
@@ -187,6 +198,18 @@ def test_a_mask_marks_missing_values(positive):
     model, other = (fitted(form, missing="allow") for form in (masked, gaps))
     assert_array_equal(model.components_, other.components_)
     assert_array_equal(fitted(np.ma.MaskedArray(X)).components_, fitted(X).components_)
+
+
+def test_the_score_is_that_of_the_values_that_are_there(positive):
+    """By hand: a sample whose last features are missing is one of the others only, with the components cut likewise."""
+    X, _, W = positive
+    gaps = X.copy()
+    gaps[:, 6:] = np.nan
+    model = fitted(X, known=W, max_iter=0, noise=0.02).set_params(missing="allow")
+    short = fitted(X[:, :6], known=W[:, :6], max_iter=0, noise=0.02)
+    assert_allclose(model.score(gaps), short.score(X[:, :6]), rtol=1e-6)
+    weights = np.arange(len(X)) % 3
+    assert_allclose(model.score(gaps, sample_weight=weights), short.score(X[:, :6], sample_weight=weights), rtol=1e-6)
 
 
 def test_missing_values_may_be_allowed_after_the_fit(positive):

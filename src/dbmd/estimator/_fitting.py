@@ -30,7 +30,7 @@ from dbmd.estimator._learned import (
 )
 from dbmd.estimator._new_sources import source_levels
 from dbmd.estimator._units import (
-    components_to_continue,
+    change_of_scale,
     in_scaled_units,
     known_in_scaled_units,
     noise_unit,
@@ -210,14 +210,17 @@ def _labels(engine: Engine, data: Dataset, parts: Parts, W: Float | None) -> NDA
 
 def _start(
     model: DBMD, data: Dataset, config: Config, preparation: Preparation | None
-) -> tuple[Config, tuple[Float, Float] | None]:
+) -> tuple[Config, tuple[Float, Float, Float | None] | None]:
     """Return the parameters, with components to start from in the units of the scaled data, and the start if warm."""
     m = data.shape[1]
     if model.warm_start and hasattr(model, "components_"):
-        config = replace(config, init=components_to_continue(model, preparation))
+        factor = change_of_scale(model, preparation)
+        config = replace(config, init=model.scaled_components_.astype(np.float64) * factor)
         W = config.start(m)
         if W is not None and np.array_equal(data.model_sources, model.sources_):
-            return config, (W, model.noise_variance_)
+            offsets = getattr(model, "_scaled_offsets", None)
+            D = (offsets * factor).T if config.offsets and offsets is not None else None
+            return config, (W, model.noise_variance_, D)
     elif preparation is not None:
         W = config.start(m)
         if W is not None:

@@ -16,6 +16,7 @@ from dbmd.estimator._opening import opened
 from dbmd.estimator.fitted import FittedArrays
 from dbmd.h_step import origin_of
 from dbmd.memberships import MembershipModel, write_memberships
+from dbmd.model.node import Node
 from dbmd.registry import load
 from dbmd.sweep import sweep, sweep_and_keep
 
@@ -71,7 +72,7 @@ def memberships_of(fitted: FittedArrays, data: Dataset) -> tuple[NDArray[Any], N
 
 
 def mean_log_likelihood(fitted: FittedArrays, data: Dataset) -> float:
-    """Return the mean log-likelihood of the samples of a dataset, given their memberships."""
+    """Return the mean log-likelihood of the samples of a dataset, of the entries that are there."""
     sigma2, parts, V = source_levels(fitted, data)
     m = data.shape[1]
     origin = origin_of(parts.W(V), data.dtype)
@@ -79,12 +80,24 @@ def mean_log_likelihood(fitted: FittedArrays, data: Dataset) -> float:
     ridge = np.zeros(parts.n_offsets) if parts.n_offsets else None
     with fitted.engine_for(data) as engine:
         found = engine.ask(partial(sweep_and_keep, sweep=step, sigma2=sigma2, parts=parts, ridge=ridge), V)
+        gaps = engine.ask(partial(count_gaps, n_sources=len(sigma2))) if data.missing == "allow" else 0.0 * sigma2
     if not found:
         raise DataError(NOTHING_LEFT)
+    # In a gap the squares are expected to be sigma^2.
     log_likelihood = -0.5 * sum(
-        s.squares / sigma2[c] + m * s.n * np.log(2 * np.pi * sigma2[c]) for c, s in found.items()
+        s.squares / sigma2[c] - gaps[c] + (m * s.n - gaps[c]) * np.log(2 * np.pi * sigma2[c]) for c, s in found.items()
     )
     return float(log_likelihood / sum(s.n for s in found.values()))
+
+
+def count_gaps(node: Node, *, n_sources: int) -> tuple[Node, NDArray[np.float64]]:
+    """Node: send the number of missing entries of each source, shape (n_sources,), times the weights of samples."""
+    counts = np.zeros(n_sources)
+    for chunk in node.samples.chunks():
+        if chunk.gaps is not None:
+            of_each = chunk.gaps.sum(axis=1)
+            counts[chunk.source_code] += of_each.sum() if chunk.weights is None else of_each @ chunk.weights
+    return node, counts
 
 
 # -- collections of Dask -------------------------------------------------------------------------------------------

@@ -47,11 +47,11 @@ def known_in_scaled_units(
     return None if known is None else in_scaled_units(known, preparation).T
 
 
-def components_to_continue(model: DBMD, preparation: Preparation | None) -> Float:
-    """Return the components of the last fit, shape (r, m), in the units of data that are scaled anew."""
+def change_of_scale(model: DBMD, preparation: Preparation | None) -> Float | float:
+    """Return by what to multiply what the last fit found for data that are scaled anew: shape (m,), or one number."""
     before = getattr(model, "_preparation", None)
     old, new = (1.0 if each is None or each.scale is None else each.scale for each in (before, preparation))
-    return model.scaled_components_.astype(np.float64) * (old / new)
+    return old / new
 
 
 def unit_attributes(
