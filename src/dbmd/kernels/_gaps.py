@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dbmd.kernels._covariance import add_face, workspace
-from dbmd.kernels._faces import POSITIVE
+from dbmd.kernels._faces import LEAST, POSITIVE, SLACK
 from dbmd.kernels._one_row import solve_one
-from dbmd.kernels._pivoting import pivot
+from dbmd.kernels._pivoting import PATIENCE, TRIES, solve_inside
 from dbmd.kernels._rows import LANES, add_multiple, jit, padded
 from dbmd.kernels._tolerance import AT_ZERO, PART, ROUNDING, TOL
 
@@ -155,9 +155,13 @@ def _solve_rows(Q: Any, W: Any, gaps: Any, Bt: Any, a: Any, Ht0: Any, warm: Any,
     everything = np.arange(r)
     Q_i = np.empty((r, r))
     a_i = np.empty(r)
-    b = np.empty(r)
+    b = np.zeros(r + 1)
     h = np.empty(r)
-    left = np.empty(1, np.intp)
+    y = np.zeros(width)
+    is_inside = np.zeros(r, np.bool_)
+    ones, chosen = np.ones(r), np.zeros((2, r + 1), np.int64)
+    room, x = np.zeros((2, r * padded(r + 2))), np.zeros((2, padded(r + 2)))
+    inside, wrong, x_1, x_2 = chosen[0], chosen[1], x[0], x[1]
     has_prior = False
     for k in range(r):
         has_prior |= a[k] > 0.0
@@ -169,25 +173,83 @@ def _solve_rows(Q: Any, W: Any, gaps: Any, Bt: Any, a: Any, Ht0: Any, warm: Any,
         for k in range(r):
             scale = max(scale, M[k * width + k])
         unit = 1.0 / scale if scale > 0.0 else 1.0
+        some = False
         for k in range(r):
+            b[k] = Bt[i, k] * unit
+            is_inside[k] = warm and Ht0[i, k] > POSITIVE
+            some |= is_inside[k]
             for l in range(r):
                 Q_i[k, l] = M[k * width + l] * unit
                 M[k * width + l] = Q_i[k, l] + 1.0
         if is_known and not has_prior:
-            row = slice(i, i + 1)
-            if pivot(M, M, False, Bt[row], Ht0[row], warm, out[row], unit, left) == 0:
+            if not some:
+                for k in range(r):
+                    is_inside[k] = True
+            if _find_face(M, ones, b, is_inside, inside, wrong, y, x_1, x_2, room):
+                for k in range(r):
+                    out[i, k] = y[k]
                 continue
         # The weights and the tolerance of kernels/_tolerance.py, with the scale of this row.
         tol = TOL * shrink
         for k in range(r):
-            b[k] = Bt[i, k] * unit
             h[k] = Ht0[i, k] if warm and is_known else 1.0 / r
             a_i[k] = max(a[k] * unit, ROUNDING) if a[k] > 0.0 else AT_ZERO * shrink
             if a[k] > 0.0:
                 tol = min(tol, max(PART * a_i[k], ROUNDING))
-        solve_one(Q_i, b, a_i, warm and is_known, tol, h)
+        solve_one(Q_i, b[:r], a_i, warm and is_known, tol, h)
         for k in range(r):
             out[i, k] = h[k]
+
+
+@jit
+def _find_face(
+    M: Any, ones: Any, b: Any, is_inside: Any, inside: Any, wrong: Any, y: Any, x: Any, w: Any, room: Any
+) -> Any:
+    """Write the memberships of one sample to y, by block principal pivoting; return False if they are not found.
+
+    Parameters
+    ----------
+    M : array of shape (r * padded(r),)
+        Its Gram matrix plus one, rows one after the other.
+    ones, b : array of shape (r,) and (r + 1,)
+        Ones, and the linear term.
+    is_inside : array of bool of shape (r,), changed in place
+        The first face to try.
+    inside, wrong : array of int of shape (r + 1,), changed in place
+        Workspace.
+    y : array of shape (padded(r),), changed in place
+        The memberships.
+    x, w, room
+        Workspace of :func:`dbmd.kernels._pivoting.solve_inside`.
+    """
+    r = len(ones)
+    fewest, patience = r + 1, PATIENCE
+    for _ in range(TRIES):
+        s = 0
+        for k in range(r):
+            inside[s] = k
+            s += is_inside[k]
+        if s == 0 or not solve_inside(M, ones, b, inside, s, y, x, w, room):
+            return False
+        count = 0
+        for k in range(r):
+            wrong[count] = k
+            count += y[k] < -SLACK
+        if count == 0:
+            break
+        patience = PATIENCE if count < fewest else patience - 1
+        fewest = min(fewest, count)
+        for j in range(0 if patience > 0 else count - 1, count):
+            is_inside[wrong[j]] ^= True
+    total = 0.0
+    for k in range(r):
+        y[k] = max(y[k], LEAST) if is_inside[k] else LEAST
+        total += y[k]
+    inverse = 1.0 / total
+    for k in range(r):
+        y[k] *= inverse
+    # NaN, or numbers so large that their rounding shows, do not sum to one.
+    return count == 0 and abs(total - 1.0) <= 1e-10
 
 
 @jit
@@ -227,8 +289,10 @@ def _observed_gram(
     for j in range(m):
         missing[count] = j
         count += gaps[i, j]
-    v[:] = 0.0
-    out[: f * width] = 0.0
+    for k in range(width):
+        v[k] = 0.0
+    for k in range(f * width):
+        out[k] = 0.0
     if 2 * count <= m:
         most = rest = 0.0
         for k in range(f):
@@ -241,7 +305,8 @@ def _observed_gram(
             rest = max(rest, out[k * width + k])
         if rest >= LITTLE * most:
             return count
-        out[: f * width] = 0.0
+        for k in range(f * width):
+            out[k] = 0.0
     for j in range(m):
         if not gaps[i, j]:
             _add_feature(W, j * width, 1.0, members, f, v, out, width)
@@ -334,7 +399,8 @@ def _add_rows(Ht: Any, gaps: Any, weights: Any, Q: Any, W: Any, noise: Any, S: A
                 flat[k * width + l] = own_S[k, l]
         for g in range(count):
             j = missing[g]
-            row[:] = 0.0
+            for k in range(width):
+                row[k] = 0.0
             for k in range(f):
                 for c in range(0, f, LANES):
                     add_multiple(row, c, W[j * width + members[k]], flat, k * width + c)

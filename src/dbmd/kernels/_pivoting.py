@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dbmd.kernels._faces import LEAST, POSITIVE, REGULAR, SLACK
 from dbmd.kernels._rows import LANES, add_multiple, add_two_multiples, below, jit, padded
 
-__all__ = ["pivot", "solve_by_pivoting"]
+__all__ = ["PATIENCE", "TRIES", "solve_by_pivoting", "solve_inside"]
 
 TRIES = 50  # faces for one sample; one to five are usual
 PATIENCE = 3  # tries without progress before components change sides one at a time
@@ -65,12 +65,12 @@ def solve_by_pivoting(
     padded_M, padded_N = np.pad(M, edge).ravel(), np.pad(N, edge).ravel()
     left = np.empty(len(Bt), np.intp)
     start = out if Ht0 is None else Ht0
-    count = pivot(padded_M, padded_N, has_inverse, Bt, start, Ht0 is not None, out, unit, left)
+    count = _pivot(padded_M, padded_N, has_inverse, Bt, start, Ht0 is not None, out, unit, left)
     return left[:count]
 
 
 @jit
-def pivot(M: Any, N: Any, has_inverse: Any, Bt: Any, Ht0: Any, warm: Any, out: Any, unit: Any, left: Any) -> Any:
+def _pivot(M: Any, N: Any, has_inverse: Any, Bt: Any, Ht0: Any, warm: Any, out: Any, unit: Any, left: Any) -> Any:
     """Try faces for each row; return the number of rows that are left.
 
     Parameters
@@ -134,7 +134,7 @@ def pivot(M: Any, N: Any, has_inverse: Any, Bt: Any, Ht0: Any, warm: Any, out: A
                     has_Nb = True
                 solved = _solve_outside(N, N_ones, N_sum, Nb, outside, e, y, x, w, room)
             else:
-                solved = s > 0 and _solve_inside(M, ones, b, inside, s, y, x, w, room)
+                solved = s > 0 and solve_inside(M, ones, b, inside, s, y, x, w, room)
             if not solved:
                 break
             count = 0
@@ -168,7 +168,7 @@ def pivot(M: Any, N: Any, has_inverse: Any, Bt: Any, Ht0: Any, warm: Any, out: A
 
 
 @jit
-def _solve_inside(M: Any, ones: Any, b: Any, inside: Any, s: Any, y: Any, x: Any, w: Any, room: Any) -> Any:
+def solve_inside(M: Any, ones: Any, b: Any, inside: Any, s: Any, y: Any, x: Any, w: Any, room: Any) -> Any:
     """Write memberships inside and multipliers outside of a face to y, using M_SS; return False if near singular.
 
     Parameters
