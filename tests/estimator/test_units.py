@@ -121,7 +121,7 @@ def test_numbers_without_a_logarithm_are_refused(unscaled):
     X, _ = unscaled
     bad = X.copy()
     bad[7, 2] = -1.0
-    with pytest.raises(ValueError, match=r"log=True.*row 7, column 2"):
+    with pytest.raises(ValueError, match=r"logarithm.*row 7, column 2"):
         DBMD(3, log=True).fit(bad)
-    with pytest.raises(ValueError, match=r"log=True.*row 7, column 2"):
+    with pytest.raises(ValueError, match=r"logarithm.*row 7, column 2"):
         fitted(X, log=True).transform(bad)

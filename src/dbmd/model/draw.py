@@ -228,11 +228,9 @@ class Chances:
         """Return the probabilities for data with given moments."""
         n = sum(each.n for each in known.values())
         mean = np.sum([each.total for each in known.values()], axis=0) / n
-        # The last digits of a sum over nodes depend on their number; which samples are drawn must not.
-        mean = _to_four_digits(mean)
-        mean_squares = {c: float(_to_four_digits(each.mean_square(mean))) for c, each in known.items()}
+        mean_squares = {c: float(each.mean_square(mean)) for c, each in known.items()}
         rows = sum(each.rows for each in known.values())
-        return cls(fraction, mean, mean_squares, 1.0 if n == rows else float(_to_four_digits(n / rows)))
+        return cls(fraction, mean, mean_squares, n / rows)
 
     def at(self, Xt: Any, source_code: int, weights: Float | None = None) -> Float:
         """Return the probabilities of samples of one source, with weights of shape (n,) or none; shape (n,)."""
@@ -266,11 +264,6 @@ def draw_fraction(node: Node, *, seed: int, chances: Chances) -> tuple[Node, Dra
                 Xt[chunk.gaps[own]] = np.nan
             drawn += DrawnSamples(((numbers[own], chunk.source_code, Xt, weights),))
     return node, drawn
-
-
-def _to_four_digits(x: Any) -> Any:
-    digits, exponent = np.frexp(x)
-    return np.ldexp(np.round(digits, 4), exponent)
 
 
 def exponentials(seed: int, rows: NDArray[np.integer]) -> Float:
