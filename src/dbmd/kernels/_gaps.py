@@ -293,7 +293,8 @@ def _observed_gram(
         v[k] = 0.0
     for k in range(f * width):
         out[k] = 0.0
-    if 2 * count <= m:
+    is_lost = 2 * count > m
+    if not is_lost:
         most = rest = 0.0
         for k in range(f):
             for l in range(f):
@@ -303,19 +304,22 @@ def _observed_gram(
             _add_feature(W, missing[c] * width, -1.0, members, f, v, out, width)
         for k in range(f):
             rest = max(rest, out[k * width + k])
-        if rest >= LITTLE * most:
-            return count
+        is_lost = rest < LITTLE * most
+    if is_lost:
         for k in range(f * width):
             out[k] = 0.0
-    for j in range(m):
-        if not gaps[i, j]:
-            _add_feature(W, j * width, 1.0, members, f, v, out, width)
+        for j in range(m):
+            if not gaps[i, j]:
+                _add_feature(W, j * width, 1.0, members, f, v, out, width)
+    for k in range(f):
+        for l in range(k):
+            out[k * width + l] = out[l * width + k]
     return count
 
 
 @jit
 def _add_feature(W: Any, start: Any, sign: Any, members: Any, f: Any, v: Any, out: Any, width: Any) -> None:
-    """Add sign * w w' of one feature to a matrix.
+    """Add sign * w w' of one feature to the upper triangle of a matrix; what is below it is not defined afterwards.
 
     Parameters
     ----------
@@ -340,7 +344,7 @@ def _add_feature(W: Any, start: Any, sign: Any, members: Any, f: Any, v: Any, ou
         v[k] = W[start + members[k]]
     for k in range(f):
         factor = sign * v[k]
-        for c in range(0, f, LANES):
+        for c in range(k // LANES * LANES, f, LANES):
             add_multiple(out, k * width + c, factor, v, c)
 
 
@@ -399,11 +403,12 @@ def _add_rows(Ht: Any, gaps: Any, weights: Any, Q: Any, W: Any, noise: Any, S: A
                 flat[k * width + l] = own_S[k, l]
         for g in range(count):
             j = missing[g]
-            for k in range(width):
+            for k in range(padded(f)):
                 row[k] = 0.0
             for k in range(f):
+                factor = W[j * width + members[k]]
                 for c in range(0, f, LANES):
-                    add_multiple(row, c, W[j * width + members[k]], flat, k * width + c)
+                    add_multiple(row, c, factor, flat, k * width + c)
             for k in range(f):
                 WS[j, members[k]] += row[k]
     return total
