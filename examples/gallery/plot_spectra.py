@@ -70,11 +70,10 @@ plt.show()
 # ----------------------------
 # The model takes a sample for a weighted *mean* of the patterns, but a pixel in the shade is darker than any mean.
 # Divided by its sum, a pixel no longer depends on the light, and is a weighted mean of the spectra divided by their
-# sums.
+# sums. ``scaling="sum"`` does this while the data are read, and again in ``transform``.
 
-total = X.sum(axis=1, keepdims=True)
 as_measured = DBMD(n_components=4, random_state=0).fit(X)
-divided = DBMD(n_components=4, random_state=0).fit(X / total)
+divided = DBMD(n_components=4, scaling="sum", random_state=0).fit(X)
 
 # %%
 # Its weights are then shares of the *light* that a pixel reflects. Water is dark, so its share of the light is
@@ -90,7 +89,7 @@ def matched(H, truth):
 
 
 light_share = abundance * brightness / (abundance @ brightness)[:, np.newaxis]
-area = matched(divided.transform(X / total), light_share) / brightness
+area = matched(divided.transform(X), light_share) / brightness
 area /= area.sum(axis=1, keepdims=True)
 maps = {
     "truth": abundance,
@@ -138,4 +137,5 @@ axes[0].legend()
 plt.show()
 
 # %%
-# :ref:`sphx_glr_gallery_plot_tables.py` shows the other case, columns that do have to be scaled.
+# :ref:`sphx_glr_gallery_plot_brightness.py` gives each pixel a brightness of its own instead.
+# :ref:`sphx_glr_gallery_plot_tables.py` shows the other case, columns that have to be scaled.

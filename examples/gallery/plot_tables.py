@@ -13,12 +13,14 @@ that should count alike are divided by their standard deviation first.
 # 178 wines of three cultivars, with the table of their chemical analysis that ships with scikit-learn. The amount of
 # proline is some hundreds of mg/l, the hue about one.
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_wine
-from sklearn.preprocessing import StandardScaler
 
 from dbmd import DBMD
+from dbmd.errors import DataWarning
 from dbmd.metrics import clustering_accuracy
 
 plt.style.use("tableau-colorblind10")
@@ -32,17 +34,18 @@ print(f"standard deviations from {spread.min():.2f} to {spread.max():.0f}")
 # %%
 # Unscaled and standardised
 # -------------------------
-# One fit of the numbers as they are, one after ``StandardScaler``. In the pictures each bar is a wine, split into its
-# three memberships, and the wines are sorted by cultivar.
+# One fit of the numbers as they are, one with ``scaling="standard"``. The first warns that proline alone decides. In
+# the pictures each bar is a wine, split into its three memberships, and the wines are sorted by cultivar.
 
-scaler = StandardScaler()
-tables = {"Unscaled": X, "Standardised": scaler.fit_transform(X)}
-models = {name: DBMD(n_components=3, random_state=0).fit(table) for name, table in tables.items()}
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DataWarning)
+    unscaled = DBMD(n_components=3, random_state=0).fit(X)
+scaled = DBMD(n_components=3, scaling="standard", random_state=0).fit(X)
+models = {"Unscaled": unscaled, "Standardised": scaled}
 
 fig, axes = plt.subplots(2, 1, figsize=(9, 5), layout="constrained", sharex=True)
-for ax, (name, table) in zip(axes, tables.items(), strict=True):
-    model = models[name]
-    H = model.transform(table)
+for ax, (name, model) in zip(axes, models.items(), strict=True):
+    H = model.transform(X)
     order = np.lexsort((H[:, 0] - H[:, 1], cultivar))
     ax.stackplot(np.arange(len(H)), H[order].T, colors=colors, step="mid")
     for boundary in np.flatnonzero(np.diff(cultivar[order])):
@@ -61,13 +64,12 @@ plt.show()
 #
 # The patterns in units
 # ---------------------
-# ``scaler.inverse_transform`` gives the patterns in the units of the table, as something to report. To compare
-# columns, standard deviations from the mean are better to look at.
+# ``components_`` are in the units of the table, as something to report. To compare columns, standard deviations from
+# the mean are better to look at; ``scale_`` has what columns were divided by.
 
-components = models["Standardised"].components_
-in_units = scaler.inverse_transform(components)
-for name, values in zip(wine.feature_names[:3], in_units.T[:3], strict=True):
+for name, values in zip(wine.feature_names[:3], scaled.components_.T[:3], strict=True):
     print(f"{name:>12}: {values.round(2)}")
+components = (scaled.components_ - X.mean(axis=0)) / scaled.scale_
 
 fig, ax = plt.subplots(figsize=(9, 3.4), layout="constrained")
 image = ax.imshow(components, cmap="PuOr_r", vmin=-2, vmax=2, aspect="auto")
