@@ -188,7 +188,7 @@ def scaling() -> Iterator[Row]:
                 print(f"KDD-99, seed {seed}: accuracy {raw[-1]:.3f} raw, {found:.6f} with scaling.")
     for name in by_hand:
         yield Row(
-            f"KDD-99 from csv, scaling: accuracy, less that of data {name} beforehand", [], accuracies[name], 1e-6
+            f"KDD-99 raw from csv, scaling: accuracy, less that of data {name} beforehand", [], accuracies[name], 1e-6
         )
         yield Row("root mean square difference of their memberships", [], differences[name])
 
