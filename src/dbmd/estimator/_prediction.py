@@ -40,7 +40,7 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     @property
     def scaled_components_(self) -> NDArray[Any]:
-        """The components in the units of the scaled data, shape (n_components, n_features)."""
+        """The components in the units of the scaled data, from which memberships are computed, of the same shape."""
         scaled: NDArray[Any] = getattr(self, "_scaled_components", self.components_)
         return scaled
 
