@@ -5,7 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from benchmarks import sets, tables
+from benchmarks import real_data, sets, tables
 from benchmarks.__main__ import main
 from benchmarks.cells import cells
 from benchmarks.counted import counted
@@ -177,3 +177,19 @@ def test_unknown_parts_are_named(capsys):
     with pytest.raises(SystemExit):
         main(["speed"])
     assert "unknown part 'speed'" in capsys.readouterr().err
+
+
+def test_made_up_batches_differ_from_those_without_offsets_by_one_vector_for_each_source():
+    plain, H, source = real_data.batches(0, False, 0.0)
+    shifted, same, _ = real_data.batches(0, False, 1.0)
+    np.testing.assert_allclose(H.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(H, same)
+    for c in range(4):
+        D = (shifted - plain)[source == c]
+        np.testing.assert_allclose(D, np.broadcast_to(D[0], D.shape), atol=1e-12)
+
+
+def test_unknown_parts_of_the_model_are_named(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["real_data.py", "colour"])
+    with pytest.raises(SystemExit, match="Known: brightness, offsets, gaps, scaling, known"):
+        real_data.main()

@@ -22,7 +22,6 @@ from scipy.ndimage import gaussian_filter
 
 from dbmd import DBMD
 
-# sphinx_gallery_thumbnail_number = 2
 rng = np.random.default_rng(3)
 
 shape = 64, 64
