@@ -102,6 +102,10 @@ def test_a_source_with_fewer_samples_than_components_is_told():
     found = told(X, source=source)
     assert found["source"]["text"].startswith("Source 1 (2 samples) has fewer samples than there are components (3)")
     assert told(X, source=source, noise="shared") == {}
+    found = told(X, source=source, noise="shared", offsets=True)
+    assert found["source"]["text"].endswith(
+        "its offset is unreliable. Put small sources together, or leave offsets out, offsets=False."
+    )
 
 
 def test_offsets_that_cannot_be_told_from_memberships_are_told():
@@ -116,6 +120,18 @@ def test_offsets_that_cannot_be_told_from_memberships_are_told():
     assert "cannot be told from" in told(drawn(4.0), source=source, offsets=True)["offsets"]["text"]
     assert told(drawn(0.5), source=source, offsets=True) == {}
     assert told(drawn(4.0), source=source) == {}
+
+
+def test_offsets_that_hold_what_belongs_to_patterns_are_told():
+    digits, source = load_digits().data, np.arange(1797) % 3
+    alike = told(digits, 10, source=source, offsets=True, nonnegative=True)  # no pattern may be as dark as they want
+    assert "nearly the same" in alike["offsets"]["text"]
+    rng = np.random.default_rng(0)
+    X = rng.random((2, 12)).repeat(200, axis=0) + 0.05 * rng.normal(size=(400, 12))
+    assert "much larger" in told(X, 2, source=np.arange(400) // 200, offsets=True)["offsets"]["text"]
+    X, source = mixtures(sources=4)
+    X += rng.normal(size=(4, 6))[source]
+    assert told(X, source=source, offsets=True) == {}
 
 
 def test_a_pattern_that_leads_few_samples_is_told_in_data_of_some_size():

@@ -20,6 +20,9 @@ MANY = 300  # samples: among fewer, a cluster of some samples is nothing special
 NAMED = 3  # so many are named, of sources and features
 LENGTH = 60  # characters of a name
 APART = 0.45  # fraction of memberships: sources that differ by more share too little to tell offsets from patterns
+ALIKE = 2.0  # times the differences between offsets: if what they have in common is larger, it is no offset
+LARGE = 5.0  # times the differences between patterns: offsets that are larger leave little to the patterns
+MINUTE = 0.05  # times the differences between patterns: so small an offset does not matter
 PRAISE = 0.95  # explained fraction of the variance that reads as praise
 
 
@@ -92,6 +95,8 @@ def of_result(
     is_at_floor: NDArray[np.bool_],
     config: Config,
     source_names: Sequence[Any],
+    components: NDArray[np.float64],
+    offsets: NDArray[np.float64] | None = None,
 ) -> Iterator[Finding]:
     """Yield what the result of a fit asks for.
 
@@ -105,19 +110,26 @@ def of_result(
         The parameters of the fit.
     source_names : sequence of shape (n_sources,)
         The sources.
+    components : array of shape (m, r)
+        The components, as the data are fitted.
+    offsets : array of shape (n_sources, m), optional
+        The offsets of the sources, if they have any.
     """
     yield from of_noise(is_at_floor & (profile.n > 0), source_names)
     r, n = config.n_components, int(profile.n.sum())
     small = np.flatnonzero((profile.n > 0) & (profile.n < r)).tolist()
     if len(small) and (config.noise == "source" or config.offsets):
         listed = _listed([f"{_source(source_names[c])} ({_samples(profile.n[c])})" for c in small])
-        what = "their noise levels are" if len(small) > 1 else "its noise level is"
+        several = len(small) > 1
+        what = ("noise level" if config.noise == "source" else "offset") + ("s are" if several else " is")
+        remedy = ("set ", 'noise="shared"', "--noise shared")
+        if config.noise != "source":
+            remedy = ("leave offsets out, ", "offsets=False", "--no-offsets")
         yield _finding(
             "source",
-            f"{listed[0].upper()}{listed[1:]} {'have' if len(small) > 1 else 'has'} fewer samples than there are "
-            f"components ({r}), so {what} unreliable. Put small sources together, or set ",
-            'noise="shared"',
-            "--noise shared",
+            f"{listed[0].upper()}{listed[1:]} {'have' if several else 'has'} fewer samples than there are components "
+            f"({r}), so {'their' if several else 'its'} {what} unreliable. Put small sources together, or {remedy[0]}",
+            *remedy[1:],
         )
     apart = np.flatnonzero(_distance_of_mixes(profile) > APART).tolist() if config.offsets else []
     if apart:
@@ -131,6 +143,8 @@ def of_result(
             "offsets=False",
             "--no-offsets",
         )
+    elif offsets is not None and config.n_known < r:  # patterns that are known take nothing
+        yield from _of_offsets(components, offsets[profile.n > 0])
     counts = profile.counts.sum(axis=0)
     few = np.flatnonzero((counts < FEW) & (np.arange(r) >= config.n_known)).tolist()
     if len(few) and n >= MANY and n >= 2 * FEW * r:
@@ -143,6 +157,26 @@ def of_result(
             f"n_components={max(1, r - len(few))}",
             f"-k {max(1, r - len(few))}",
         )
+
+
+def _of_offsets(components: NDArray[np.float64], offsets: NDArray[np.float64]) -> Iterator[Finding]:
+    """Yield a finding if offsets, shape (n_sources, m), seem to hold what belongs to patterns, shape (m, r)."""
+    middle = offsets.mean(axis=0)
+    common, own, patterns = _size(middle), _size(offsets - middle), _size(components.T - components.mean(axis=1))
+    why = ""
+    if common > ALIKE * max(own, MINUTE * patterns):
+        why = "The offsets of all sources are nearly the same, so they hold what belongs to the patterns"
+    elif components.shape[1] > 1 and own > LARGE * patterns:
+        why = (
+            "Offsets are much larger than the differences between patterns, so they may hold patterns of single sources"
+        )
+    if why:
+        yield _finding("offsets", f"{why}. Compare with a fit without offsets, ", "offsets=False", "--no-offsets")
+
+
+def _size(vectors: NDArray[np.float64]) -> float:
+    """Return the root mean square of the entries of vectors."""
+    return float(np.sqrt(np.mean(np.square(vectors))))
 
 
 def _distance_of_mixes(profile: Profile) -> NDArray[np.float64]:

@@ -94,7 +94,8 @@ class Advisor:
         if self._columns is not None:
             found += of_columns(self._columns, self._config, self._data.feature_names)
         at_floor = np.zeros(len(model.sources_), bool) if result.is_at_floor is None else result.is_at_floor
-        found += of_result(model.profile_, at_floor, self._config, model.sources_.tolist())
+        names = model.sources_.tolist()
+        found += of_result(model.profile_, at_floor, self._config, names, result.W, result.offsets)
         if self._missing is not None:
             model.fit_info_["missing_fraction"] = self._missing
         model.fit_info_["warnings"] = [finding.asdict() for finding in found]
