@@ -74,7 +74,7 @@ WRONG = [
     ("missing", "impute", ValueError, r"must be one of 'error', 'allow', 'drop'\. Got 'impute'\."),
     ("known", "refs", TypeError, r"must be None or an array of numbers of shape .* Got 'refs'\."),
     ("known", [1.0, 2.0], ValueError, r"must be None or an array .* Got shape \(2,\) with n_components=8\."),
-    ("known", np.ones((9, 2)), ValueError, r"must be None or .* Got shape \(9, 2\) with n_components=8\."),
+    ("known", np.ones((9, 2)), ValueError, r"must not have more components than n_components. Got 9 known of 8\."),
     ("known", [[1.0, np.nan]], ValueError, r"must be finite\. Got nan in row 0, column 1\."),
 ]
 

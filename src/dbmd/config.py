@@ -234,6 +234,11 @@ class Config:
         for name in ("log", "brightness", "offsets", "nonnegative"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise TypeError(_message(name, "True or False", getattr(self, name)))
+        if self.shares != "simplex" and not self.brightness:
+            raise ValueError(
+                "The 'shares' parameter of DBMD must be 'simplex' without brightness, where memberships sum to one as "
+                f"they are. Got {self.shares!r}: set brightness=True, or leave it out."
+            )
         if self.offsets and isinstance(self.init, str) and self.init != "k-means++":
             raise ValueError(
                 "The 'init' parameter of DBMD must be 'k-means++' or an array with offsets, which other starts take "
@@ -248,7 +253,12 @@ class Config:
             except (TypeError, ValueError):
                 raise TypeError(_message("known", allowed, self.known)) from None
             known = components.values
-            if known.ndim != 2 or not 1 <= len(known) <= self.n_components:
+            if known.ndim == 2 and len(known) > self.n_components:
+                raise ValueError(
+                    "The 'known' parameter of DBMD must not have more components than n_components. "
+                    f"Got {len(known)} known of {self.n_components}."
+                )
+            if known.ndim != 2 or not len(known):
                 raise ValueError(
                     f"The 'known' parameter of DBMD must be {allowed}. "
                     f"Got shape {known.shape} with n_components={self.n_components}."

@@ -61,7 +61,8 @@ def test_rows_count_as_often_as_a_column_says(folder, tmp_path):
 def test_known_patterns_are_read_from_a_table_and_name_the_output(folder, tmp_path):
     path, model = folder / "data.parquet", tmp_path / "model"
     how = ("--drop", "lab", "--drop", "times", "--known", folder / "known.csv", "--scaling", "standard")
-    run("fit", path, "-k", "3", *how, "-o", model, "--json")
+    told = run("fit", path, "-k", "3", *how, "-o", model).stdout
+    assert "pattern 1: " in told  # not "pattern 1 17", which reads as a number
     mine = dbmd.load(model)
     table = pd.read_parquet(path)[names(4)]
     np.testing.assert_array_equal(mine.components_[:2], table.to_numpy()[:2])
@@ -94,8 +95,10 @@ def test_rows_with_missing_values(folder, tmp_path):
     X.to_csv(tmp_path / "gaps.csv", index=False)
     out = ("-o", tmp_path / "model")
     assert "--missing allow" in refused("fit", tmp_path / "gaps.csv", "-k", "2", *out)
-    run("fit", tmp_path / "gaps.csv", "-k", "2", "--missing", "drop", *out)
-    run("transform", tmp_path / "model", tmp_path / "gaps.csv", "-o", tmp_path / "H.csv")
+    told = run("fit", tmp_path / "gaps.csv", "-k", "2", "--missing", "drop", *out).stdout
+    assert "2 of 150 rows were left out, because values are missing" in told
+    told = run("transform", tmp_path / "model", tmp_path / "gaps.csv", "-o", tmp_path / "H.csv").stdout
+    assert "2 of them have no memberships" in told
     H = pd.read_csv(tmp_path / "H.csv")
     assert H.index[H["cluster"] == -1].tolist() == [3, 77]
     assert H.index[H["dbmd0"].isna()].tolist() == [3, 77]
@@ -142,4 +145,7 @@ def test_what_makes_no_sense_gets_one_sentence_with_the_options(folder, tmp_path
     assert "no columns of numbers" in refused(*fit, "--known", table)
     assert "nowhere.csv" in refused(*fit, "--known", tmp_path / "nowhere.csv")
     write_csv(table, samples(9)[0])
-    assert refused(*fit, "-k", "2", "--drop", "lab", "--known", table).startswith("--known must be")
+    assert "must not have more components than -k" in refused(*fit, "-k", "2", "--drop", "lab", "--known", table)
+    table.write_text("name,x0,x1,x2,x3\na,1,2,3,4\n,1,2,3,5\n")
+    assert "the component in row 2 has no name in column 'name'" in refused(*fit, "--drop", "lab", "--known", table)
+    assert "must be 'simplex' without brightness" in refused(*fit, "-k", "2", "--drop", "lab", "--shares", "energy")

@@ -351,7 +351,7 @@ def test_it_says_how_many_rows_and_where(folder, new, tmp_path):
     for options in (["--json"], ["--json", "-q"]):
         told = json.loads(run(*arguments, *options).stdout)
         assert told.pop("seconds") >= 0
-        assert told == {"output": str(tmp_path / "out.csv"), "n_samples": 150}
+        assert told == {"output": str(tmp_path / "out.csv"), "n_samples": 150, "left_out": 0}
 
 
 @pytest.mark.slow

@@ -39,7 +39,10 @@ def read_known(path: str) -> Known:
     rows, names = [], []
     for batch in reader.read(0, None, features, text[:1]):
         rows.append(batch.Xt.toarray() if sparse.issparse(batch.Xt) else np.asarray(batch.Xt))
-        names += [str(name) for column in batch.others.values() for name in column.to_pylist()]
+        names += [name for column in batch.others.values() for name in column.to_pylist()]
     if not rows:
         raise DataError(f"{reader.location}: has no rows.")
-    return Known(np.concatenate(rows).astype(np.float64), tuple(names) or None, tuple(features))
+    nameless = [i for i, name in enumerate(names) if name is None or not str(name).strip()]
+    if nameless:
+        raise DataError(f"{reader.location}: the component in row {nameless[0] + 1} has no name in column {text[0]!r}.")
+    return Known(np.concatenate(rows).astype(np.float64), tuple(map(str, names)) or None, tuple(features))

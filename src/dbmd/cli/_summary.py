@@ -48,6 +48,8 @@ def summary(model: Any) -> dict[str, Any]:
             cluster["name"] = str(name)
     if "missing_fraction" in info:
         found["missing_fraction"] = info["missing_fraction"]
+    if model.missing == "drop":
+        found["left_out"] = max(info["n_samples"] - int(model.profile_.n.sum()), 0)
     if "check" in info:
         found["check"] = info["check"]
     if model.profile_.contingency.size:
@@ -64,7 +66,7 @@ def _explains(found: dict[str, Any]) -> str:
 def _sizes(clusters: list[dict[str, Any]]) -> str:
     """Return the numbers of samples of clusters, the largest first, with their names if they have any."""
     shown = sorted(clusters, key=lambda cluster: -cluster["samples"])
-    names = [f"{printable(each['name'])} " if "name" in each else "" for each in shown]
+    names = [f"{printable(each['name'])}: " if "name" in each else "" for each in shown]
     texts = [f"{name}{each['samples']:,}" for name, each in zip(names[:12], shown, strict=False)]
     return ", ".join(texts) + (", ..." if len(shown) > 12 else "")
 
@@ -98,6 +100,11 @@ def in_words(found: dict[str, Any]) -> str:
     lines.append(f"\nCluster sizes: {_sizes(found['clusters'])}.")
     if found.get("missing_fraction"):
         lines.append(f"About {percent(found['missing_fraction'])} of the values are missing.")
+    if found.get("left_out"):
+        lines.append(
+            f"{found['left_out']:,} of {plural(found['n_samples'], 'row')} were left out, because values are missing "
+            "or their weight is zero."
+        )
     if "labels" in found:
         scores = found["labels"]
         lines.append(

@@ -17,6 +17,7 @@ from dbmd.cli._output import print_json, print_result
 from dbmd.cli._progress import duration
 from dbmd.data.address import shown
 from dbmd.errors import DataError
+from dbmd.report.numbers import plural
 from dbmd.storage import remove_leftovers, temporary_name
 
 FORMATS = (".parquet", ".csv", ".npy")
@@ -104,12 +105,14 @@ def transform(
     block = dataset.nodes(1, arrays.parts.n_patterns)[0].samples
     block = block if arrays.preparation is None else arrays.preparation.of(block)
     pieces = iter_memberships(block, membership_model(arrays, dataset), n_threads=available_threads())
-    _write(output, _shown(pieces, dataset.shape[0], quiet), fitted, dataset.shape[0])
+    n, left_out = dataset.shape[0], [0]
+    _write(output, _counting(_shown(pieces, n, quiet), left_out), fitted, n)
     seconds = time.perf_counter() - clock
     if as_json:
-        print_json({"output": str(output), "n_samples": dataset.shape[0], "seconds": round(seconds, 3)})
+        print_json({"output": str(output), "n_samples": n, "left_out": sum(left_out), "seconds": round(seconds, 3)})
     elif not quiet:
-        print_result(f"{dataset.shape[0]:,} rows in {duration(seconds)}: {printable(output)}.")
+        missing = f" {sum(left_out):,} of them have no memberships, for values are missing." if any(left_out) else ""
+        print_result(f"{plural(n, 'row')} in {duration(seconds)}: {printable(output)}.{missing}")
 
 
 def _as_in_the_fit(fitted: Any, paths: tuple[str, ...], *, needs_source: bool, **hints: Any) -> dict[str, Any]:
@@ -140,6 +143,13 @@ def _shown(pieces: Iterable[Any], n: int, quiet: bool) -> Iterable[Any]:
         for piece in pieces:
             yield piece
             bar.update(len(piece[1]))
+
+
+def _counting(pieces: Iterable[Any], left_out: list[int]) -> Iterable[Any]:
+    """Yield the pieces, and append for each the number of rows that are left out."""
+    for piece in pieces:
+        left_out.append(int(np.isnan(piece[1][:, 0]).sum()))
+        yield piece
 
 
 def _write(path: Path, pieces: Iterable[Any], fitted: Any, n: int) -> None:

@@ -80,7 +80,7 @@ def what_is_wrong(entry: Entry, column: str, missing: Missing, *, is_sparse: boo
     if is_sparse:
         return f"{what} Entries of sparse data cannot be missing: remove or impute such rows first."
     return (
-        f"{what} Fit the numbers that are there with --missing allow (in Python missing='allow'), or leave out such "
+        f"{what} Use the numbers that are there with --missing allow (in Python missing='allow'), or leave out such "
         "rows with --missing drop."
     )
 

@@ -56,11 +56,12 @@ def summary(d: Description) -> list[str]:
         *preparation(d),
     ]
     explained = d["fit"]["explained"]
+    what = "the patterns" if d["offsets"] is None else "patterns and offsets"
     if explained is not None and explained <= 0:
-        sentences.append("Overall, the patterns explain the variation in the data no better than their mean does.")
+        sentences.append(f"Overall, {what} explain the variation in the data no better than their mean does.")
     elif explained is not None:
         sentences.append(
-            f"Together the patterns explain {percent(explained)} of the variation in the data"
+            f"Together {what} explain {percent(explained)} of the variation in the data"
             f"{_from_to(d['sources'])}; the rest is regarded as noise."
         )
     if d["n_sources"] > 1 and d["fit"]["noise"] == "source":

@@ -14,7 +14,7 @@ from tables import table
 
 NOT_FINITE = "Only finite numbers can be fitted: remove or impute such rows first."
 NO_NUMBER = (
-    "has no number (it is empty or NaN). Fit the numbers that are there with --missing allow (in Python "
+    "has no number (it is empty or NaN). Use the numbers that are there with --missing allow (in Python "
     "missing='allow'), or leave out such rows with --missing drop."
 )
 NO_NUMBER_IF_SPARSE = (
