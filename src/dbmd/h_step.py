@@ -135,14 +135,15 @@ class HStep:
         Parameters
         ----------
         chunk : Chunk
-            Samples, less the shift.
+            Samples, less the shift. What stands in for their gaps is replaced.
         Ht0 : array of shape (rows, r), optional
             Where to start.
         """
-        gaps = chunk.gaps
-        Xt = chunk.Xt if gaps is None else np.where(gaps, self._centre_of(chunk.source_code), chunk.Xt)
+        places = chunk.located().places
+        if places is not None:
+            places.put(chunk.Xt, self._centre_of(chunk.source_code))
         with np.errstate(over="ignore", invalid="ignore"):
-            Bt = Xt @ self.W_centred
+            Bt = chunk.Xt @ self.W_centred
             if self.offset is not None:
                 Bt -= self.offset
             if self.source_offsets is not None:
@@ -153,13 +154,14 @@ class HStep:
                     "type. Take the data in the units that the model was fitted in."
                 )
         a = self.sigma2[chunk.source_code] * self.prior
-        if gaps is None:
+        if places is None:
             return self.kernel.solve_h(self.Q, Bt, a, Ht0)
-        Ht, some = np.empty_like(Bt), gaps.any(axis=1)
-        for rows, solve in (
-            (~some, partial(self.kernel.solve_h, self.Q)),
-            (some, partial(self.kernel.solve_h_with_gaps, self.Q, self.W, gaps[some])),
-        ):
+        some, of_some = places.some()
+        solve_some = partial(self.kernel.solve_h_with_gaps, self.Q, self.W, of_some)
+        if some.all():
+            return solve_some(Bt, a, Ht0)
+        Ht = np.empty_like(Bt)
+        for rows, solve in ((~some, partial(self.kernel.solve_h, self.Q)), (some, solve_some)):
             Ht[rows] = solve(Bt[rows], a, None if Ht0 is None else Ht0[rows])
         return Ht
 
@@ -169,7 +171,7 @@ class HStep:
         Parameters
         ----------
         chunk : Chunk
-            Samples, less the shift.
+            Samples, less the shift. What stands in for their gaps is replaced.
         Ht : array of shape (rows, r)
             Their memberships.
         rest : array of shape (m,)
@@ -177,21 +179,20 @@ class HStep:
         norms : bool
             Whether to compute squared norms, too. With gaps they depend on W, and are computed always.
         """
-        Xt, gaps, weights = chunk.Xt, chunk.gaps, chunk.weights
-        if gaps is not None:
-            Xt = np.where(gaps, Ht @ self.W_centred.T + self._centre_of(chunk.source_code), Xt)
+        places, weights = chunk.located().places, chunk.weights
+        if places is not None:
+            places.put_products(chunk.Xt, Ht, self.W, self._centre_of(chunk.source_code))
         cost = self._dirichlet(Ht, weights)
-        found = statistics(Xt, Ht, rest, cost, norms=norms or gaps is not None, weights=weights)
-        if gaps is None:
+        found = statistics(chunk.Xt, Ht, rest, cost, norms=norms or places is not None, weights=weights)
+        if places is None:
             return found
-        each = gaps.sum(axis=1)
-        n_gaps = float(each.sum() if weights is None else weights @ each)
+        n_gaps = float(len(places.columns) if weights is None else weights @ places.counts)
         return found.with_gaps(n_gaps, float(self.sigma2[chunk.source_code]))
 
-    def _centre_of(self, source_code: int) -> NDArray[Any]:
+    def _centre_of(self, source_code: int) -> Float:
         """Return the entries of samples of a source that add nothing to b, less the shift, shape (m,)."""
         centre = self.centre if self.offsets is None else self.centre + self.offsets[:, source_code]
-        return centre.astype(self.W_centred.dtype)
+        return centre
 
     def _dirichlet(self, Ht: NDArray[Any], weights: Float | None) -> float:
         """Return the Dirichlet term of the objective for memberships, shape (rows, r), each counted by its weight."""
@@ -248,17 +249,22 @@ class Covariance:
         first_row : int
             Number of the first row of the block in the whole data.
         """
-        weights, gaps = chunk.weights, chunk.gaps
+        weights, places = chunk.weights, chunk.located().places
         counted = self.evidence.counted(first_row + chunk.numbers)
+        if counted is not None and places is None:
+            Ht, weights = Ht[counted], None if weights is None else weights[counted]
         if counted is not None:
-            Ht, gaps = Ht[counted], None if gaps is None else gaps[counted]
-            weights = np.full(len(Ht), float(self.evidence.one_in)) * (1.0 if weights is None else weights[counted])
-        if gaps is None:
+            factors = np.full(len(Ht), float(self.evidence.one_in)) if places is None else self.evidence.one_in * counted
+            weights = factors * (1.0 if weights is None else weights)
+        if places is None:
             self.faces.add(Ht, weights)
             return
-        some = gaps.any(axis=1)
+        some, of_some = places.some()
+        if some.all():
+            self.with_gaps.add(Ht, places, weights)
+            return
         self.faces.add(Ht[~some], None if weights is None else weights[~some])
-        self.with_gaps.add(Ht[some], gaps[some], None if weights is None else weights[some])
+        self.with_gaps.add(Ht[some], of_some, None if weights is None else weights[some])
 
     def added_to(self, stats: Statistics) -> Statistics:
         """Return the statistics of the source with the covariances of its memberships, and what they cost."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dbmd.data.formats import Reader
+    from dbmd.data.gaps import Gaps
     from dbmd.data.location import Location
     from dbmd.model.node import Node
     from dbmd.model.problem import Problem
@@ -188,14 +189,14 @@ class FaceCovariance(Protocol):
 class GapCovariance(Protocol):
     """The sum of the covariances of memberships, over samples with gaps of the same noise level."""
 
-    def add(self, Ht: NDArray[Any], gaps: NDArray[np.bool_], weights: Float | None = None) -> None:
+    def add(self, Ht: NDArray[Any], gaps: Gaps | NDArray[np.bool_], weights: Float | None = None) -> None:
         """Add samples.
 
         Parameters
         ----------
         Ht : array of shape (n, r), float32 or float64
             Their memberships. A membership above 1e-6 is on the face.
-        gaps : array of bool of shape (n, m)
+        gaps : Gaps, or array of bool of shape (n, m)
             Which of their entries are missing.
         weights : array of shape (n,), optional
             How often each sample counts; by default once.
@@ -256,7 +257,7 @@ class Kernel(Protocol):
         self,
         Q: NDArray[Any],
         W: Float,
-        gaps: NDArray[np.bool_],
+        gaps: Gaps | NDArray[np.bool_],
         Bt: NDArray[Any],
         a: NDArray[Any],
         Ht0: NDArray[Any] | None = None,
@@ -273,7 +274,7 @@ class Kernel(Protocol):
             W'W, in squared units of the data.
         W : array of shape (m, r), float64
             The basis, about the point that Bt is taken about, in units of the data.
-        gaps : array of bool of shape (n, m)
+        gaps : Gaps, or array of bool of shape (n, m)
             Which entries are missing.
         Bt : array of shape (n, r), float32 or float64
             Rows x'W over the observed features, in squared units of the data.

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
+from dbmd.data.gaps import Gaps
 from dbmd.model.low_rank import LowRank
 
 CHUNK_BYTES = 3_000_000  # a chunk stays in cache from one product to the next; smaller ones cost more calls
@@ -38,9 +39,12 @@ class Chunk(NamedTuple):
     weights : array of shape (rows,), optional
         For how many samples each stands; by default for itself.
     gaps : array of bool of shape (rows, m), optional
-        Which entries are missing; None: none. There ``Xt`` has a number that stands in for them.
+        Which entries are missing; None: none. There ``Xt`` has a number that stands in for them, which may be replaced
+        by another: the samples are in a buffer, not in the data.
     dropped : array of bool of shape (rows,), optional
         Which samples are left out because they have gaps; None: none. Their weight is zero.
+    places : Gaps, optional
+        The same as ``gaps``, row by row, if known.
     """
 
     Xt: Any
@@ -50,6 +54,11 @@ class Chunk(NamedTuple):
     weights: NDArray[np.float64] | None = None
     gaps: NDArray[np.bool_] | None = None
     dropped: NDArray[np.bool_] | None = None
+    places: Gaps | None = None
+
+    def located(self) -> Chunk:
+        """Return the chunk with the places of its gaps."""
+        return self if self.gaps is None or self.places is not None else self._replace(places=Gaps.of(self.gaps))
 
     @property
     def numbers(self) -> NDArray[np.intp]:

@@ -17,6 +17,7 @@ from scipy import sparse
 
 from dbmd.data.block import Chunk, Samples, Window, float_type
 from dbmd.data.finite import has_nan
+from dbmd.data.gaps import Gaps
 from dbmd.errors import DataError
 from dbmd.model.node import Node
 from dbmd.protocols import Engine, NodeFunction, Reply
@@ -55,6 +56,11 @@ class Preparation:
     def is_identity(self) -> bool:
         """Whether samples stay as they are."""
         return not (self.log or self.drops or self.by_sample) and self.scale is None and self.fill is None
+
+    @property
+    def changes_entries(self) -> bool:
+        """Whether entries that are not missing become others."""
+        return self.log or self.by_sample is not None or self.scale is not None
 
     @property
     def allows_gaps(self) -> bool:
@@ -224,25 +230,34 @@ class PreparedSamples(Samples):
 
     def chunks_of(self, window: Window, shift: Float | None = None) -> Iterator[Chunk]:
         """Yield the samples of a window as they are prepared, minus a shift if given."""
+        may_have_gaps = self.preparation.allows_gaps and window.Xt.dtype.kind == "f" and not sparse.issparse(window.Xt)
+        for chunk in self._scaled(window, shift):
+            yield self._filled(chunk, shift) if may_have_gaps and has_nan(chunk.Xt) else chunk
+
+    def _scaled(self, window: Window, shift: Float | None) -> Iterator[Chunk]:
+        """Yield the samples of a window after logarithm and scaling, minus a shift if given. Gaps stay NaN."""
+        if not self.preparation.changes_entries:
+            yield from window.chunks(self.dtype, shift)
+            return
         # Dense chunks minus a shift are in a buffer, where they can be changed.
         zero = np.zeros(self.shape[1])
         shift = None if shift is None else shift.astype(self.dtype)
-        may_have_gaps = window.Xt.dtype.kind == "f" and not sparse.issparse(window.Xt)
         for chunk in window.chunks(self.dtype, zero):
             prepared = chunk._replace(Xt=self.preparation.applied(chunk.Xt, self.first_row + chunk.numbers))
-            if may_have_gaps and self.preparation.allows_gaps and has_nan(prepared.Xt):
-                prepared = self._filled(prepared)
             if shift is not None and not sparse.issparse(prepared.Xt):
                 np.subtract(prepared.Xt, shift, out=prepared.Xt)
             yield prepared
 
-    def _filled(self, chunk: Chunk) -> Chunk:
+    def _filled(self, chunk: Chunk, shift: Float | None) -> Chunk:
         """Return a chunk whose gaps are known and filled; or, if samples with gaps are left out, have no weight."""
         gaps = np.isnan(chunk.Xt)
+        places = Gaps.of(gaps)
+        if shift is None and not self.preparation.changes_entries:
+            chunk = chunk._replace(Xt=chunk.Xt.copy())  # else it is in a buffer
         if self.preparation.fill is not None:
-            np.copyto(chunk.Xt, self.preparation.fill.astype(chunk.Xt.dtype), where=gaps)
+            places.put(chunk.Xt, self.preparation.fill if shift is None else self.preparation.fill - shift)
         if not self.preparation.drops:
-            return chunk._replace(gaps=gaps)
+            return chunk._replace(gaps=gaps, places=places)
         dropped = gaps.any(axis=1)
         weights = np.ones(len(dropped)) if chunk.weights is None else chunk.weights
         return chunk._replace(weights=np.where(dropped, 0.0, weights), dropped=dropped)

@@ -17,22 +17,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd.data.gaps import Gaps
 from dbmd.kernels._covariance import add_face, workspace
 from dbmd.kernels._faces import LEAST, POSITIVE, SLACK
 from dbmd.kernels._one_row import solve_one
 from dbmd.kernels._pivoting import PATIENCE, TRIES, solve_inside
-from dbmd.kernels._rows import LANES, add_multiple, jit, padded
+from dbmd.kernels._rows import LANES, add_multiple, add_two_multiples, combine, jit, padded
 from dbmd.kernels._tolerance import AT_ZERO, PART, ROUNDING, TOL
 
 __all__ = ["GapCovariance", "solve_h_with_gaps"]
 
+at = np.uint64  # an index that cannot be negative: numba need not check whether it counts from the end
 LITTLE = 1e-3  # fraction of Q below which a difference from Q would have lost too many digits
 
 
 def solve_h_with_gaps(
     Q: NDArray[Any],
     W: NDArray[np.float64],
-    gaps: NDArray[np.bool_],
+    gaps: Gaps | NDArray[np.bool_],
     Bt: NDArray[Any],
     a: NDArray[Any],
     Ht0: NDArray[Any] | None = None,
@@ -46,7 +48,7 @@ def solve_h_with_gaps(
         W'W, in squared units of the data.
     W : array of shape (m, r)
         The basis, about the point that Bt is taken about.
-    gaps : array of bool of shape (n, m)
+    gaps : Gaps, or array of bool of shape (n, m)
         Which entries are missing. Q_i is Q less w_j w_j' for each missing feature j of sample i.
     Bt : array of shape (n, r), float32 or float64
         Rows x'W over the observed features, in squared units of the data.
@@ -70,7 +72,7 @@ def solve_h_with_gaps(
     _solve_rows(
         _in_rows(Q),
         _in_rows(W),
-        np.require(gaps, np.bool_, ["C", "W"]),
+        *Gaps.of(gaps),
         Bt,
         np.require(a, np.float64, ["C", "W"]),
         out if Ht0 is None else Ht0,
@@ -99,12 +101,13 @@ class GapCovariance:
         self._WS = np.zeros(W.shape)
         self._log_det = 0.0
 
-    def add(self, Ht: NDArray[Any], gaps: NDArray[np.bool_], weights: NDArray[np.float64] | None = None) -> None:
-        """Add samples: memberships, shape (n, r), gaps, shape (n, m), and weights, shape (n,), by default one."""
+    def add(
+        self, Ht: NDArray[Any], gaps: Gaps | NDArray[np.bool_], weights: NDArray[np.float64] | None = None
+    ) -> None:
+        """Add samples: memberships, shape (n, r), gaps or a mask, shape (n, m), and weights, shape (n,) or one."""
         Ht = np.require(Ht, requirements=["C", "W"])
-        gaps = np.require(gaps, np.bool_, ["C", "W"])
         weights = np.ones(len(Ht)) if weights is None else np.require(weights, np.float64, ["C", "W"])
-        self._log_det += _add_rows(Ht, gaps, weights, self._Q, self._W, self._noise, self._S, self._WS)
+        self._log_det += _add_rows(Ht, *Gaps.of(gaps), weights, self._Q, self._W, self._noise, self._S, self._WS)
 
     def total(self) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
         """Return the sums over the samples of S_i, of the gains in log-determinant, and of w_j'S_i for each gap j.
@@ -130,14 +133,18 @@ def _in_rows(matrix: NDArray[Any]) -> NDArray[np.float64]:
 
 
 @jit
-def _solve_rows(Q: Any, W: Any, gaps: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any) -> None:
+def _solve_rows(
+    Q: Any, W: Any, starts: Any, columns: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any
+) -> None:
     """Write the memberships of each row to ``out``.
 
     Parameters
     ----------
     Q, W : array of shape (r * padded(r),) and (m * padded(r),)
         Rows one after the other.
-    gaps, Bt, a
+    starts, columns
+        As in :class:`dbmd.data.gaps.Gaps`.
+    Bt, a
         As in :func:`solve_h_with_gaps`.
     Ht0 : array of shape (n, r)
         Where to start if ``warm``.
@@ -147,12 +154,10 @@ def _solve_rows(Q: Any, W: Any, gaps: Any, Bt: Any, a: Any, Ht0: Any, warm: Any,
         The memberships; may be Ht0 itself.
     """
     n, r = Bt.shape
-    m = gaps.shape[1]
     width = padded(r)
+    m = len(W) // width
     M = np.empty(r * width)
-    v = np.empty(width)
-    missing = np.empty(m + 1, np.int64)
-    everything = np.arange(r)
+    others = np.empty(m, np.int64)
     Q_i = np.empty((r, r))
     a_i = np.empty(r)
     b = np.zeros(r + 1)
@@ -167,20 +172,19 @@ def _solve_rows(Q: Any, W: Any, gaps: Any, Bt: Any, a: Any, Ht0: Any, warm: Any,
         has_prior |= a[k] > 0.0
     shrink = min(1.0, 10.0 / r)
     for i in range(n):
-        observed = m - _observed_gram(Q, W, gaps, i, everything, r, missing, v, M, width)
-        is_known = observed >= r - 1
-        scale = 0.0
-        for k in range(r):
-            scale = max(scale, M[k * width + k])
+        first, last = starts[i], starts[i + 1]
+        if 2 * (last - first) > m or not _without_gaps(Q, W, columns, first, last, r, width, M):
+            _of_features(W, others, _complement(columns, first, last, others), r, width, M)
+        scale = _largest(M, r, width)
         unit = 1.0 / scale if scale > 0.0 else 1.0
+        is_known = m - (last - first) >= r - 1
         some = False
         for k in range(r):
             b[k] = Bt[i, k] * unit
             is_inside[k] = warm and Ht0[i, k] > POSITIVE
             some |= is_inside[k]
-            for l in range(r):
-                Q_i[k, l] = M[k * width + l] * unit
-                M[k * width + l] = Q_i[k, l] + 1.0
+            for l in range(k, r):
+                M[k * width + l] = M[l * width + k] = M[k * width + l] * unit + 1.0
         if is_known and not has_prior:
             if not some:
                 for k in range(r):
@@ -196,6 +200,8 @@ def _solve_rows(Q: Any, W: Any, gaps: Any, Bt: Any, a: Any, Ht0: Any, warm: Any,
             a_i[k] = max(a[k] * unit, ROUNDING) if a[k] > 0.0 else AT_ZERO * shrink
             if a[k] > 0.0:
                 tol = min(tol, max(PART * a_i[k], ROUNDING))
+            for l in range(r):
+                Q_i[k, l] = M[k * width + l] - 1.0
         solve_one(Q_i, b[:r], a_i, warm and is_known, tol, h)
         for k in range(r):
             out[i, k] = h[k]
@@ -253,111 +259,117 @@ def _find_face(
 
 
 @jit
-def _observed_gram(
-    Q: Any, W: Any, gaps: Any, i: Any, members: Any, f: Any, missing: Any, v: Any, out: Any, width: Any
-) -> Any:
-    """Write the Gram matrix of some columns of W over the observed features of a row to ``out``.
+def _without_gaps(Q: Any, W: Any, gaps: Any, first: Any, last: Any, r: Any, width: Any, out: Any) -> Any:
+    """Write Q less w w' of each gap to the upper triangle of ``out``.
 
     Parameters
     ----------
     Q, W : array of shape (r * width,) and (m * width,)
         Gram matrix over all features, and the basis, rows one after the other.
-    gaps : array of bool of shape (n, m)
-        Which entries are missing.
-    i : int
-        The row.
-    members : array of int
-        The first f are the columns.
-    f : int
-        Their number.
-    missing : array of int of shape (m + 1,), changed in place
-        The first entries are the missing features.
-    v : array of shape (width,), changed in place
-        Workspace.
+    gaps : array of int
+        Those from ``first`` to ``last`` are the missing features.
+    first, last, r, width : int
+        Where the gaps of the sample begin and end, number of columns of W, length of a row.
     out : array of shape (r * width,), changed in place
-        The first f rows of ``width`` numbers are those of the columns, with zeros after their first f numbers.
-    width : int
-        Length of a row.
+        The result.
 
     Returns
     -------
-    int
-        Number of missing features.
+    bool
+        Whether enough digits are left.
     """
-    m = gaps.shape[1]
-    count = 0
-    for j in range(m):
-        missing[count] = j
-        count += gaps[i, j]
-    for k in range(width):
-        v[k] = 0.0
-    for k in range(f * width):
+    for k in range(r * width):
+        out[k] = Q[k]
+    _add_features(W, gaps, first, last, -1.0, r, width, out)
+    return _largest(out, r, width) >= LITTLE * _largest(Q, r, width)
+
+
+@jit
+def _of_features(W: Any, features: Any, count: Any, r: Any, width: Any, out: Any) -> None:
+    """Write the sum of w w' over the first features of a list to ``out``; parameters as in :func:`_without_gaps`."""
+    for k in range(r * width):
         out[k] = 0.0
-    is_lost = 2 * count > m
-    if not is_lost:
-        most = rest = 0.0
-        for k in range(f):
-            for l in range(f):
-                out[k * width + l] = Q[members[k] * width + members[l]]
-            most = max(most, out[k * width + k])
-        for c in range(count):
-            _add_feature(W, missing[c] * width, -1.0, members, f, v, out, width)
-        for k in range(f):
-            rest = max(rest, out[k * width + k])
-        is_lost = rest < LITTLE * most
-    if is_lost:
-        for k in range(f * width):
-            out[k] = 0.0
-        for j in range(m):
-            if not gaps[i, j]:
-                _add_feature(W, j * width, 1.0, members, f, v, out, width)
-    for k in range(f):
-        for l in range(k):
-            out[k * width + l] = out[l * width + k]
+    _add_features(W, features, 0, count, 1.0, r, width, out)
+
+
+@jit
+def _largest(matrix: Any, r: Any, width: Any) -> Any:
+    """Return the largest entry of the diagonal of a matrix of shape (r * width,)."""
+    largest = 0.0
+    for k in range(r):
+        largest = max(largest, matrix[k * width + k])
+    return largest
+
+
+@jit
+def _complement(columns: Any, first: Any, last: Any, others: Any) -> Any:
+    """Write the features that are not among the missing ones to ``others``, shape (m,); return their number."""
+    count = 0
+    for j in range(len(others)):
+        if first < last and columns[first] == j:
+            first += 1
+        else:
+            others[count] = j
+            count += 1
     return count
 
 
 @jit
-def _add_feature(W: Any, start: Any, sign: Any, members: Any, f: Any, v: Any, out: Any, width: Any) -> None:
-    """Add sign * w w' of one feature to the upper triangle of a matrix; what is below it is not defined afterwards.
+def _add_features(
+    W: Any, features: Any, first: Any, last: Any, sign: Any, r: Any, width: Any, out: Any
+) -> None:
+    """Add sign * w w' of some features to the upper triangle of a matrix; what is below it is not defined afterwards.
 
     Parameters
     ----------
     W : flat array
-        The basis, rows of ``width`` numbers.
-    start : int
-        Where the row of the feature begins.
+        Rows of ``width`` numbers, of which the first r count.
+    features : array of int
+        Those from ``first`` to ``last`` are the rows of W to add.
+    first, last, r, width : int
+        As above.
     sign : float
         1 or -1.
-    members : array of int
-        The first f are the columns that count.
-    f : int
-        Their number.
-    v : array of shape (width,), changed in place
-        Workspace, with zeros after the first f numbers.
     out : array of shape (r * width,), changed in place
         The matrix, rows of ``width`` numbers.
-    width : int
-        Length of a row.
     """
-    for k in range(f):
-        v[k] = W[start + members[k]]
-    for k in range(f):
-        factor = sign * v[k]
-        for c in range(k // LANES * LANES, f, LANES):
-            add_multiple(out, k * width + c, factor, v, c)
+    for g in range(first, last - 1, 2):  # two at a time: the matrix is loaded and stored once for both
+        row, next_row = features[at(g)] * width, features[at(g + 1)] * width
+        for k in range(r):
+            factor, second = sign * W[at(row + k)], sign * W[at(next_row + k)]
+            for c in range(k // LANES * LANES, width, LANES):
+                add_two_multiples(out, k * width + c, factor, W, row + c, second, next_row + c)
+    if (last - first) % 2:
+        row = features[at(last - 1)] * width
+        for k in range(r):
+            for c in range(k // LANES * LANES, width, LANES):
+                add_multiple(out, k * width + c, sign * W[at(row + k)], W, row + c)
 
 
 @jit
-def _add_rows(Ht: Any, gaps: Any, weights: Any, Q: Any, W: Any, noise: Any, S: Any, WS: Any) -> Any:
+def _gather(W: Any, width: Any, features: Any, first: Any, last: Any, members: Any, f: Any, out: Any) -> None:
+    """Write f columns of some rows of W, whose length is ``width``, to the rows of ``out``, of length padded(f)."""
+    wide = padded(f)
+    for g in range(first, last):
+        row, start = features[at(g)] * width, (g - first) * wide
+        for k in range(f):
+            out[at(start + k)] = W[at(row + members[at(k)])]
+        for k in range(f, wide):
+            out[at(start + k)] = 0.0
+
+
+@jit
+def _add_rows(
+    Ht: Any, starts: Any, columns: Any, weights: Any, Q: Any, W: Any, noise: Any, S: Any, WS: Any
+) -> Any:
     """Add the covariance of each row, and its products with the rows of W at the gaps.
 
     Parameters
     ----------
     Ht : array of shape (n, r)
         Memberships.
-    gaps : array of bool of shape (n, m)
-        Which entries are missing.
+    starts, columns
+        As in :class:`dbmd.data.gaps.Gaps`.
     weights : array of shape (n,)
         Weight of each sample.
     Q, W : array of shape (r * padded(r),) and (m * padded(r),)
@@ -374,11 +386,13 @@ def _add_rows(Ht: Any, gaps: Any, weights: Any, Q: Any, W: Any, noise: Any, S: A
     """
     n, r = Ht.shape
     width = padded(r)
+    m = len(W) // width
     members = np.empty(r + 1, np.int64)
-    everything = np.arange(r)
-    missing = np.empty(gaps.shape[1] + 1, np.int64)
-    v = np.empty(width)
-    flat = np.empty(r * width)
+    everything = np.arange(max(m, r))
+    others = np.empty(m, np.int64)
+    V = np.empty(m * width)
+    Q_face = np.empty(r * width)
+    flat = np.empty((r + 1) * width)
     own_Q = np.empty((r, r))
     own_S = np.empty((r, r))
     row = np.empty(width)
@@ -391,24 +405,33 @@ def _add_rows(Ht: Any, gaps: Any, weights: Any, Q: Any, W: Any, noise: Any, S: A
             f += Ht[i, k] > POSITIVE
         if f < 2 or weights[i] == 0.0:
             continue
-        count = _observed_gram(Q, W, gaps, i, members, f, missing, v, flat, width)
+        first, last = starts[i], starts[i + 1]
+        wide = padded(f)
+        _gather(Q, width, members, 0, f, members, f, Q_face)
+        count = last - first
+        _gather(W, width, columns, first, last, members, f, V)
+        if 2 * count > m or not _without_gaps(Q_face, V, everything, 0, count, f, wide, flat):
+            observed = _complement(columns, first, last, others)
+            _gather(W, width, others, 0, observed, members, f, V)
+            _of_features(V, everything, observed, f, wide, flat)
+            _gather(W, width, columns, first, last, members, f, V)
         for k in range(f):
-            for l in range(f):
-                own_Q[k, l] = flat[k * width + l] / noise
-                own_S[k, l] = 0.0
+            for l in range(k, f):
+                own_Q[k, l] = own_Q[l, k] = flat[k * wide + l] / noise
+                own_S[k, l] = own_S[l, k] = 0.0
         total += add_face(own_Q, everything, f, weights[i], room, own_S)
         for k in range(f):
             for l in range(f):
                 S[members[k], members[l]] += own_S[k, l]
-                flat[k * width + l] = own_S[k, l]
+                flat[k * wide + l] = own_S[k, l]
+            for l in range(f, wide):
+                flat[k * wide + l] = 0.0
+        for l in range(wide):
+            flat[f * wide + l] = 0.0  # combine adds one row more
         for g in range(count):
-            j = missing[g]
-            for k in range(padded(f)):
-                row[k] = 0.0
+            j = columns[at(first + g)]
+            for c in range(0, wide, LANES):
+                combine(row, c, V, g * wide, f, flat, c, wide)
             for k in range(f):
-                factor = W[j * width + members[k]]
-                for c in range(0, f, LANES):
-                    add_multiple(row, c, factor, flat, k * width + c)
-            for k in range(f):
-                WS[j, members[k]] += row[k]
+                WS[at(j), at(members[at(k)])] += row[at(k)]
     return total

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd.data.gaps import Gaps
 from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, tolerances
 
 __all__ = ["FaceCovariance", "GapCovariance", "solve_h", "solve_h_with_gaps", "sum_log"]
@@ -89,7 +90,7 @@ def solve_h(
 def solve_h_with_gaps(
     Q: NDArray[Any],
     W: NDArray[np.float64],
-    gaps: NDArray[np.bool_],
+    gaps: Gaps | NDArray[np.bool_],
     Bt: NDArray[Any],
     a: NDArray[Any],
     Ht0: NDArray[Any] | None = None,
@@ -103,7 +104,7 @@ def solve_h_with_gaps(
         W'W, in squared units of the data.
     W : array of shape (m, r)
         The basis, about the point that Bt is taken about.
-    gaps : array of bool of shape (n, m)
+    gaps : Gaps, or array of bool of shape (n, m)
         Which entries are missing. Q_i is the Gram matrix of W over the features that are not, in sample i.
     Bt : array of shape (n, r), float32 or float64
         Rows x'W over the observed features, in squared units of the data.
@@ -120,7 +121,7 @@ def solve_h_with_gaps(
         Memberships, of the type of Bt: all positive, rows sum to one.
     """
     out = np.empty(Bt.shape, Bt.dtype) if out is None else out
-    for i, missing in enumerate(gaps):
+    for i, missing in enumerate(Gaps.of(gaps).mask(len(W))):
         seen = W[~missing]
         is_known = len(seen) >= W.shape[1] - 1
         start = None if Ht0 is None or not is_known else Ht0[i : i + 1]
@@ -278,10 +279,12 @@ class GapCovariance:
         self._W, self._noise = W, noise
         self._S, self._WS, self._log_det = np.zeros_like(Q), np.zeros_like(W), 0.0
 
-    def add(self, Ht: NDArray[Any], gaps: NDArray[np.bool_], weights: NDArray[np.float64] | None = None) -> None:
-        """Add samples: memberships, shape (n, r), gaps, shape (n, m), and weights, shape (n,), by default one."""
+    def add(
+        self, Ht: NDArray[Any], gaps: Gaps | NDArray[np.bool_], weights: NDArray[np.float64] | None = None
+    ) -> None:
+        """Add samples: memberships, shape (n, r), gaps or a mask, shape (n, m), and weights, shape (n,) or one."""
         weights = np.ones(len(Ht)) if weights is None else weights
-        for h, missing, weight in zip(Ht, gaps, weights, strict=True):
+        for h, missing, weight in zip(Ht, Gaps.of(gaps).mask(len(self._W)), weights, strict=True):
             seen = self._W[~missing]
             own = FaceCovariance(seen.T @ seen, self._noise)
             own.add(h[None], np.array([weight]))
