@@ -194,7 +194,7 @@ def test_the_optimality_conditions_hold_for_columns_of_all_kinds_where_A_is_sing
     lam = relative(f, lam * (rng.random(6) < 0.5))
     W = minimise(f, lam, rng.normal(size=f.B.shape), nonnegative)
     assert violation(f, lam, W, nonnegative) <= 1e-9
-    assert np.abs(W).max() <= 1e3
+    assert np.abs(W).max() <= 1e6  # of many minimisers, none that is far out
 
 
 @pytest.mark.parametrize("kind", ["plain", "duplicate"])
