@@ -18,16 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dbmd.data.gaps import Gaps
-from dbmd.kernels._covariance import add_face, workspace
 from dbmd.kernels._faces import LEAST, POSITIVE, SLACK
+from dbmd.kernels._four_rows import add_covariances, solve_faces
 from dbmd.kernels._one_row import solve_one
 from dbmd.kernels._pivoting import PATIENCE, TRIES, solve_inside
-from dbmd.kernels._rows import LANES, add_multiple, add_two_multiples, combine, jit, padded
+from dbmd.kernels._rows import LANES, add_gram_tile, add_multiple, add_product_tile, jit, padded
 from dbmd.kernels._tolerance import AT_ZERO, PART, ROUNDING, TOL
 
 __all__ = ["GapCovariance", "solve_h_with_gaps"]
 
 at = np.uint64  # an index that cannot be negative: numba need not check whether it counts from the end
+TRIES_AT_ONCE = 6  # faces for some samples at a time, before each of those that are left is solved alone
 LITTLE = 1e-3  # fraction of Q below which a difference from Q would have lost too many digits
 
 
@@ -70,7 +71,7 @@ def solve_h_with_gaps(
     Bt = np.require(Bt, Bt.dtype, ["C", "W"])
     Ht0 = None if Ht0 is None else np.require(Ht0, Bt.dtype, ["C", "W"])
     _solve_rows(
-        _in_rows(Q),
+        _in_rows(Q, int(padded(len(Q)))),
         _in_rows(W),
         *Gaps.of(gaps),
         Bt,
@@ -96,10 +97,9 @@ class GapCovariance:
     """
 
     def __init__(self, Q: NDArray[np.float64], W: NDArray[np.float64], noise: float) -> None:
-        self._Q, self._W, self._noise = _in_rows(Q), _in_rows(W), noise
-        self._S = np.zeros(Q.shape)
-        self._WS = np.zeros(W.shape)
-        self._log_det = 0.0
+        self._Q, self._W, self._noise = _in_rows(Q, int(padded(len(Q)))), _in_rows(W), noise
+        self._S, self._WS, self._log_det = np.zeros(Q.size * LANES), np.zeros_like(self._W), 0.0
+        self._shape = W.shape
 
     def add(
         self, Ht: NDArray[Any], gaps: Gaps | NDArray[np.bool_], weights: NDArray[np.float64] | None = None
@@ -121,26 +121,29 @@ class GapCovariance:
         WS : array of shape (m, r)
             Row j: sum of w_j'S_i over the samples i whose feature j is missing.
         """
-        return self._S, self._log_det, self._WS
+        m, r = self._shape
+        S = np.tril(self._S.reshape(r, r, LANES).sum(axis=2))
+        return S + np.tril(S, -1).T, self._log_det, self._WS.reshape(m, -1)[:, :r]
 
 
-def _in_rows(matrix: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the rows of a matrix, shape (k, r), one after the other, each padded with zeros to a multiple of LANES."""
+def _in_rows(matrix: NDArray[Any], n_rows: int | None = None) -> NDArray[np.float64]:
+    """Return the rows of a matrix, shape (k, r), one after the other, each padded with zeros to a multiple of LANES.
+
+    Rows of zeros are added up to ``n_rows``.
+    """
     k, r = matrix.shape
-    rows = np.zeros((k, int(padded(r))))
-    rows[:, :r] = matrix
+    rows = np.zeros((n_rows or k, int(padded(r))))
+    rows[:k, :r] = matrix
     return rows.ravel()
 
 
 @jit
-def _solve_rows(
-    Q: Any, W: Any, starts: Any, columns: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any
-) -> None:
+def _solve_rows(Q: Any, W: Any, starts: Any, columns: Any, Bt: Any, a: Any, Ht0: Any, warm: Any, out: Any) -> None:
     """Write the memberships of each row to ``out``.
 
     Parameters
     ----------
-    Q, W : array of shape (r * padded(r),) and (m * padded(r),)
+    Q, W : array of shape (padded(r) * padded(r),) and (m * padded(r),)
         Rows one after the other.
     starts, columns
         As in :class:`dbmd.data.gaps.Gaps`.
@@ -156,55 +159,130 @@ def _solve_rows(
     n, r = Bt.shape
     width = padded(r)
     m = len(W) // width
-    M = np.empty(r * width)
     others = np.empty(m, np.int64)
-    Q_i = np.empty((r, r))
-    a_i = np.empty(r)
-    b = np.zeros(r + 1)
-    h = np.empty(r)
-    y = np.zeros(width)
-    is_inside = np.zeros(r, np.bool_)
-    ones, chosen = np.ones(r), np.zeros((2, r + 1), np.int64)
-    room, x = np.zeros((2, r * padded(r + 2))), np.zeros((2, padded(r + 2)))
-    inside, wrong, x_1, x_2 = chosen[0], chosen[1], x[0], x[1]
-    has_prior = False
-    for k in range(r):
-        has_prior |= a[k] > 0.0
-    shrink = min(1.0, 10.0 / r)
-    for i in range(n):
-        first, last = starts[i], starts[i + 1]
-        if 2 * (last - first) > m or not _without_gaps(Q, W, columns, first, last, r, width, M):
-            _of_features(W, others, _complement(columns, first, last, others), r, width, M)
-        scale = _largest(M, r, width)
-        unit = 1.0 / scale if scale > 0.0 else 1.0
-        is_known = m - (last - first) >= r - 1
-        some = False
-        for k in range(r):
-            b[k] = Bt[i, k] * unit
-            is_inside[k] = warm and Ht0[i, k] > POSITIVE
-            some |= is_inside[k]
-            for l in range(k, r):
-                M[k * width + l] = M[l * width + k] = M[k * width + l] * unit + 1.0
-        if is_known and not has_prior:
+    most = _largest(Q, width)
+    M = np.empty(width * width)
+    unit = np.ones(LANES)
+    lanes = np.zeros(r * r * LANES)  # Gram matrices plus one
+    b = np.zeros(r * LANES)
+    inside = np.ones(r * LANES)
+    L = np.zeros((r + 2) * r * LANES)
+    u, d, x = np.zeros(r * LANES), np.zeros(r * LANES), np.zeros(r * LANES)
+    w, rest, y = np.zeros(r * LANES), np.zeros(r * LANES), np.zeros(r * LANES)
+    has_prior = a.max() > 0.0
+    for first_row in range(0, n, LANES):
+        waiting = 0  # bits: samples that are still to be solved on a face
+        for t in range(min(LANES, n - first_row)):
+            i = first_row + t
+            scale = _observed_gram(Q, W, columns, starts[i], starts[i + 1], most, others, M)
+            unit[t] = 1.0 / scale if scale > 0.0 else 1.0
+            if m - (starts[i + 1] - starts[i]) >= r - 1 and not has_prior:
+                waiting |= 1 << t
+            some = False
+            for k in range(r):
+                b[at(k * LANES + t)] = Bt[i, k] * unit[t]
+                is_inside = warm and Ht0[i, k] > POSITIVE
+                inside[at(k * LANES + t)] = is_inside
+                some |= is_inside
+                for l in range(k, r):
+                    entry = M[at(k * width + l)] * unit[t] + 1.0
+                    lanes[at((k * r + l) * LANES + t)] = lanes[at((l * r + k) * LANES + t)] = entry
             if not some:
                 for k in range(r):
-                    is_inside[k] = True
-            if _find_face(M, ones, b, is_inside, inside, wrong, y, x_1, x_2, room):
+                    inside[at(k * LANES + t)] = 1.0
+        failed = (1 << min(LANES, n - first_row)) - 1 - waiting
+        for _ in range(TRIES_AT_ONCE):
+            if waiting == 0:
+                break
+            bad = solve_faces(lanes, b, inside, r, L, u, d, x, w, rest, y)
+            for t in range(LANES):
+                if waiting >> t & 1:
+                    if bad >> t & 1 or _is_minimum(y, inside, r, t):
+                        waiting ^= 1 << t
+                        if bad >> t & 1 or not _write(y, inside, r, t, out[first_row + t]):
+                            failed |= 1 << t
+        failed |= waiting
+        for t in range(LANES):
+            if failed >> t & 1:
+                i = first_row + t
+                is_known = m - (starts[i + 1] - starts[i]) >= r - 1
                 for k in range(r):
-                    out[i, k] = y[k]
-                continue
-        # The weights and the tolerance of kernels/_tolerance.py, with the scale of this row.
-        tol = TOL * shrink
-        for k in range(r):
-            h[k] = Ht0[i, k] if warm and is_known else 1.0 / r
-            a_i[k] = max(a[k] * unit, ROUNDING) if a[k] > 0.0 else AT_ZERO * shrink
-            if a[k] > 0.0:
-                tol = min(tol, max(PART * a_i[k], ROUNDING))
-            for l in range(r):
-                Q_i[k, l] = M[k * width + l] - 1.0
-        solve_one(Q_i, b[:r], a_i, warm and is_known, tol, h)
-        for k in range(r):
-            out[i, k] = h[k]
+                    for l in range(r):
+                        M[at(k * width + l)] = lanes[at((k * r + l) * LANES + t)]
+                _solve_alone(M, unit[t], Bt[i], a, Ht0[i], warm and is_known, is_known and not has_prior, out[i])
+
+
+@jit
+def _is_minimum(y: Any, inside: Any, r: Any, t: Any) -> Any:
+    """Return whether no number of sample t in y, shape (r * LANES,), is negative; else change sides of those."""
+    found = True
+    for k in range(r):
+        p = at(k * LANES + t)
+        if y[p] < -SLACK:
+            found = False
+            inside[p] = 1.0 - inside[p]
+    return found
+
+
+@jit
+def _write(y: Any, inside: Any, r: Any, t: Any, out: Any) -> Any:
+    """Write the memberships of sample t, which are in y in lanes, to ``out``, shape (r,); return False if not right."""
+    total = 0.0
+    for k in range(r):
+        p = at(k * LANES + t)
+        y[p] = max(y[p], LEAST) if inside[p] > 0.0 else LEAST
+        total += y[p]
+    # NaN, or numbers so large that their rounding shows, do not sum to one.
+    if not abs(total - 1.0) <= 1e-10:
+        return False
+    inverse = 1.0 / total
+    for k in range(r):
+        out[k] = y[at(k * LANES + t)] * inverse
+    return True
+
+
+@jit
+def _solve_alone(M: Any, unit: Any, b_row: Any, a: Any, h0: Any, warm: Any, try_faces: Any, out: Any) -> None:
+    """Write the memberships of one sample to ``out``, by pivoting if ``try_faces``, else by the interior-point method.
+
+    Parameters
+    ----------
+    M : array of shape (padded(r) * padded(r),)
+        Its scaled Gram matrix plus one, rows one after the other.
+    unit : float
+        Factor of b and a.
+    b_row, a, h0, out : array of shape (r,)
+        The linear term, weights of the logarithms, where to start if ``warm``, and the memberships.
+    warm, try_faces : bool
+        Whether to use h0; whether there is no prior and the memberships are unique.
+    """
+    r = len(out)
+    width = padded(r)
+    b = np.zeros(r + 1)
+    is_inside = np.ones(r, np.bool_)
+    for k in range(r):
+        b[k] = b_row[k] * unit
+    if try_faces:
+        y, x = np.zeros(width), np.zeros((2, padded(r + 2)))
+        chosen, room = np.zeros((2, r + 1), np.int64), np.zeros((2, r * padded(r + 2)))
+        if _find_face(M, np.ones(r), b, is_inside, chosen[0], chosen[1], y, x[0], x[1], room):
+            for k in range(r):
+                out[k] = y[k]
+            return
+    # The weights and the tolerance of kernels/_tolerance.py, with the scale of this row.
+    shrink = min(1.0, 10.0 / r)
+    tol = TOL * shrink
+    Q_i, a_i, h = np.empty((r, r)), np.empty(r), np.empty(r)
+    for k in range(r):
+        h[k] = h0[k] if warm else 1.0 / r
+        a_i[k] = max(a[k] * unit, ROUNDING) if a[k] > 0.0 else AT_ZERO * shrink
+        if a[k] > 0.0:
+            tol = min(tol, max(PART * a_i[k], ROUNDING))
+        for l in range(r):
+            Q_i[k, l] = M[k * width + l] - 1.0
+    solve_one(Q_i, b[:r], a_i, warm, tol, h)
+    for k in range(r):
+        out[k] = h[k]
 
 
 @jit
@@ -259,45 +337,52 @@ def _find_face(
 
 
 @jit
-def _without_gaps(Q: Any, W: Any, gaps: Any, first: Any, last: Any, r: Any, width: Any, out: Any) -> Any:
-    """Write Q less w w' of each gap to the upper triangle of ``out``.
+def _observed_gram(Q: Any, W: Any, columns: Any, first: Any, last: Any, most: Any, others: Any, out: Any) -> Any:
+    """Write the Gram matrix of W over the observed features of a sample to the upper triangle of ``out``.
 
     Parameters
     ----------
-    Q, W : array of shape (r * width,) and (m * width,)
-        Gram matrix over all features, and the basis, rows one after the other.
-    gaps : array of int
-        Those from ``first`` to ``last`` are the missing features.
-    first, last, r, width : int
-        Where the gaps of the sample begin and end, number of columns of W, length of a row.
-    out : array of shape (r * width,), changed in place
+    Q, W : array of shape (width * width,) and (m * width,)
+        Gram matrix over all features, and the basis, rows of ``width = padded(r)`` numbers one after the other.
+    columns : array of int
+        Those from ``first`` to ``last`` are the missing features, in order.
+    first, last : int
+        Where the gaps of the sample begin and end.
+    most : float
+        The largest entry of the diagonal of Q.
+    others : array of int of shape (m,), changed in place
+        Workspace.
+    out : array of shape (width * width,), changed in place
         The result.
 
     Returns
     -------
-    bool
-        Whether enough digits are left.
+    float
+        The largest entry of its diagonal.
     """
-    for k in range(r * width):
-        out[k] = Q[k]
-    _add_features(W, gaps, first, last, -1.0, r, width, out)
-    return _largest(out, r, width) >= LITTLE * _largest(Q, r, width)
-
-
-@jit
-def _of_features(W: Any, features: Any, count: Any, r: Any, width: Any, out: Any) -> None:
-    """Write the sum of w w' over the first features of a list to ``out``; parameters as in :func:`_without_gaps`."""
-    for k in range(r * width):
+    width = len(W) // len(others)
+    if 2 * (last - first) <= len(others):
+        for k in range(0, width, LANES):
+            for c in range(k, width, LANES):
+                add_gram_tile(out, Q, -1.0, W, columns, first, last, width, k, c)
+        rest = _largest(out, width)
+        if rest >= LITTLE * most:
+            return rest
+    count = _complement(columns, first, last, others)
+    for k in range(width * width):
         out[k] = 0.0
-    _add_features(W, features, 0, count, 1.0, r, width, out)
+    for k in range(0, width, LANES):
+        for c in range(k, width, LANES):
+            add_gram_tile(out, out, 1.0, W, others, 0, count, width, k, c)
+    return _largest(out, width)
 
 
 @jit
-def _largest(matrix: Any, r: Any, width: Any) -> Any:
-    """Return the largest entry of the diagonal of a matrix of shape (r * width,)."""
+def _largest(matrix: Any, width: Any) -> Any:
+    """Return the largest entry of the diagonal of a matrix of shape (width * width,)."""
     largest = 0.0
-    for k in range(r):
-        largest = max(largest, matrix[k * width + k])
+    for k in range(width):
+        largest = max(largest, matrix[at(k * width + k)])
     return largest
 
 
@@ -315,53 +400,7 @@ def _complement(columns: Any, first: Any, last: Any, others: Any) -> Any:
 
 
 @jit
-def _add_features(
-    W: Any, features: Any, first: Any, last: Any, sign: Any, r: Any, width: Any, out: Any
-) -> None:
-    """Add sign * w w' of some features to the upper triangle of a matrix; what is below it is not defined afterwards.
-
-    Parameters
-    ----------
-    W : flat array
-        Rows of ``width`` numbers, of which the first r count.
-    features : array of int
-        Those from ``first`` to ``last`` are the rows of W to add.
-    first, last, r, width : int
-        As above.
-    sign : float
-        1 or -1.
-    out : array of shape (r * width,), changed in place
-        The matrix, rows of ``width`` numbers.
-    """
-    for g in range(first, last - 1, 2):  # two at a time: the matrix is loaded and stored once for both
-        row, next_row = features[at(g)] * width, features[at(g + 1)] * width
-        for k in range(r):
-            factor, second = sign * W[at(row + k)], sign * W[at(next_row + k)]
-            for c in range(k // LANES * LANES, width, LANES):
-                add_two_multiples(out, k * width + c, factor, W, row + c, second, next_row + c)
-    if (last - first) % 2:
-        row = features[at(last - 1)] * width
-        for k in range(r):
-            for c in range(k // LANES * LANES, width, LANES):
-                add_multiple(out, k * width + c, sign * W[at(row + k)], W, row + c)
-
-
-@jit
-def _gather(W: Any, width: Any, features: Any, first: Any, last: Any, members: Any, f: Any, out: Any) -> None:
-    """Write f columns of some rows of W, whose length is ``width``, to the rows of ``out``, of length padded(f)."""
-    wide = padded(f)
-    for g in range(first, last):
-        row, start = features[at(g)] * width, (g - first) * wide
-        for k in range(f):
-            out[at(start + k)] = W[at(row + members[at(k)])]
-        for k in range(f, wide):
-            out[at(start + k)] = 0.0
-
-
-@jit
-def _add_rows(
-    Ht: Any, starts: Any, columns: Any, weights: Any, Q: Any, W: Any, noise: Any, S: Any, WS: Any
-) -> Any:
+def _add_rows(Ht: Any, starts: Any, columns: Any, weights: Any, Q: Any, W: Any, noise: Any, S: Any, WS: Any) -> Any:
     """Add the covariance of each row, and its products with the rows of W at the gaps.
 
     Parameters
@@ -372,12 +411,12 @@ def _add_rows(
         As in :class:`dbmd.data.gaps.Gaps`.
     weights : array of shape (n,)
         Weight of each sample.
-    Q, W : array of shape (r * padded(r),) and (m * padded(r),)
+    Q, W : array of shape (padded(r) * padded(r),) and (m * padded(r),)
         Rows one after the other.
     noise : float
         Variance of the noise in the plane of W.
-    S, WS : array of shape (r, r) and (m, r), changed in place
-        The sums.
+    S, WS : array of shape (r * r * LANES,) and (m * padded(r),), changed in place
+        The sums; that of the covariances in lanes, the lower triangle.
 
     Returns
     -------
@@ -386,52 +425,50 @@ def _add_rows(
     """
     n, r = Ht.shape
     width = padded(r)
-    m = len(W) // width
-    members = np.empty(r + 1, np.int64)
-    everything = np.arange(max(m, r))
-    others = np.empty(m, np.int64)
-    V = np.empty(m * width)
-    Q_face = np.empty(r * width)
-    flat = np.empty((r + 1) * width)
-    own_Q = np.empty((r, r))
-    own_S = np.empty((r, r))
-    row = np.empty(width)
-    room = workspace(r)
+    others = np.empty(len(W) // width, np.int64)
+    most = _largest(Q, width)
+    M = np.empty(width * width)
+    lanes = np.zeros(r * r * LANES)
+    inside = np.ones(r * LANES)
+    own_weights = np.zeros(LANES)
+    own = np.zeros(r * r * LANES)
+    L, X = np.zeros((r + 1) * r * LANES), np.zeros((r + 1) * r * LANES)
+    u, d, w, scaled = np.zeros(r * LANES), np.zeros(r * LANES), np.zeros(r * LANES), np.zeros(r * LANES)
+    S_i = np.zeros(r * width)
+    precision = 1.0 / noise
     total = 0.0
-    for i in range(n):
-        f = 0
-        for k in range(r):
-            members[f] = k
-            f += Ht[i, k] > POSITIVE
-        if f < 2 or weights[i] == 0.0:
+    for first_row in range(0, n, LANES):
+        some = False
+        for t in range(LANES):
+            i = min(first_row + t, n - 1)
+            own_weights[t] = weights[i] if first_row + t < n else 0.0
+            if own_weights[t] == 0.0:  # the lane keeps the sample before, which does no harm
+                continue
+            some = True
+            _observed_gram(Q, W, columns, starts[i], starts[i + 1], most, others, M)
+            for k in range(r):
+                inside[at(k * LANES + t)] = Ht[i, k] > POSITIVE
+                for l in range(k, r):
+                    lanes[at((l * r + k) * LANES + t)] = M[at(k * width + l)] * precision
+        if not some:
             continue
-        first, last = starts[i], starts[i + 1]
-        wide = padded(f)
-        _gather(Q, width, members, 0, f, members, f, Q_face)
-        count = last - first
-        _gather(W, width, columns, first, last, members, f, V)
-        if 2 * count > m or not _without_gaps(Q_face, V, everything, 0, count, f, wide, flat):
-            observed = _complement(columns, first, last, others)
-            _gather(W, width, others, 0, observed, members, f, V)
-            _of_features(V, everything, observed, f, wide, flat)
-            _gather(W, width, columns, first, last, members, f, V)
-        for k in range(f):
-            for l in range(k, f):
-                own_Q[k, l] = own_Q[l, k] = flat[k * wide + l] / noise
-                own_S[k, l] = own_S[l, k] = 0.0
-        total += add_face(own_Q, everything, f, weights[i], room, own_S)
-        for k in range(f):
-            for l in range(f):
-                S[members[k], members[l]] += own_S[k, l]
-                flat[k * wide + l] = own_S[k, l]
-            for l in range(f, wide):
-                flat[k * wide + l] = 0.0
-        for l in range(wide):
-            flat[f * wide + l] = 0.0  # combine adds one row more
-        for g in range(count):
-            j = columns[at(first + g)]
-            for c in range(0, wide, LANES):
-                combine(row, c, V, g * wide, f, flat, c, wide)
-            for k in range(f):
-                WS[at(j), at(members[at(k)])] += row[at(k)]
+        total += add_covariances(lanes, inside, own_weights, r, L, X, u, d, w, scaled, own)
+        for p in range(r * r * LANES):
+            S[p] += own[p]
+        for t in range(LANES):
+            i = first_row + t
+            if own_weights[t] == 0.0 or starts[i] == starts[i + 1]:
+                continue
+            for k in range(r):
+                for l in range(k + 1):
+                    S_i[at(k * width + l)] = S_i[at(l * width + k)] = own[at((k * r + l) * LANES + t)]
+            whole = starts[i + 1] - (starts[i + 1] - starts[i]) % LANES
+            for g in range(starts[i], whole, LANES):
+                for c in range(0, width, LANES):
+                    add_product_tile(WS, W, columns, g, width, S_i, r, c)
+            for g in range(whole, starts[i + 1]):
+                row = columns[at(g)] * width
+                for k in range(r):
+                    for c in range(0, width, LANES):
+                        add_multiple(WS, row + c, W[at(row + k)], S_i, k * width + c)
     return total

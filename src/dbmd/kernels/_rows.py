@@ -14,7 +14,19 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-__all__ = ["LANES", "add_multiple", "add_two_multiples", "below", "combine", "jit", "padded"]
+__all__ = [
+    "LANES",
+    "add_gram_tile",
+    "add_multiple",
+    "add_product_tile",
+    "add_two_multiples",
+    "below",
+    "combine",
+    "jit",
+    "multiply",
+    "padded",
+    "subtract_products",
+]
 
 LANES = 4
 
@@ -121,3 +133,112 @@ def below(typing: Any, y: Any, j: Any, bound: Any) -> Any:
         return builder.zext(builder.bitcast(are, ir.IntType(LANES)), ir.IntType(64))
 
     return types.int64(y, j, bound), generate
+
+
+@intrinsic
+def multiply(typing: Any, y: Any, j: Any, x: Any, i: Any, z: Any, l: Any) -> Any:
+    """Set y[j : j + LANES] to x[i : i + LANES] * z[l : l + LANES], entry by entry; flat float64 arrays."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        y, j, x, i, z, l = args
+        first = builder.load(_pointer(context, builder, signature.args[2], x, i), align=8)
+        second = builder.load(_pointer(context, builder, signature.args[4], z, l), align=8)
+        builder.store(builder.fmul(first, second), _pointer(context, builder, signature.args[0], y, j), align=8)
+        return context.get_dummy_value()
+
+    return types.void(y, j, x, i, z, l), generate
+
+
+@intrinsic
+def subtract_products(
+    typing: Any, y: Any, j: Any, x: Any, i: Any, x_step: Any, z: Any, l: Any, z_step: Any, count: Any
+) -> Any:
+    """Subtract the sum of products of ``count`` vectors, entry by entry, from y[j : j + LANES] in place.
+
+    Vector k is x[i + k * x_step :][:LANES], to be multiplied by z[l + k * z_step :][:LANES]; flat float64 arrays.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        y, j, x, i, x_step, z, l, z_step, count = args
+
+        def vector(which: int, array: Any, start: Any, step: Any, k: Any) -> Any:
+            index = builder.add(start, builder.mul(k, step))
+            return builder.load(_pointer(context, builder, signature.args[which], array, index), align=8)
+
+        target = _pointer(context, builder, signature.args[0], y, j)
+        total = cgutils.alloca_once_value(builder, builder.load(target, align=8))
+        with cgutils.for_range(builder, count) as loop:
+            first, second = vector(2, x, i, x_step, loop.index), vector(5, z, l, z_step, loop.index)
+            product = builder.fmul(first, second, flags=["contract"])
+            builder.store(builder.fsub(builder.load(total), product, flags=["contract"]), total)
+        builder.store(builder.load(total), target, align=8)
+        return context.get_dummy_value()
+
+    return types.void(y, j, x, i, x_step, z, l, z_step, count), generate
+
+
+@intrinsic
+def add_gram_tile(
+    typing: Any, y: Any, x: Any, sign: Any, W: Any, rows: Any, first: Any, last: Any, width: Any, k: Any, c: Any
+) -> Any:
+    """Set a tile of y, LANES rows from k on and LANES columns from c on, to that of x + sign * sum of w w'.
+
+    The sum is over the rows w of W whose numbers are ``rows[first:last]``. All matrices are flat, with rows of
+    ``width`` numbers; ``rows`` is an array of int64. The tile stays in registers.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        y, x, sign, W, rows, first, last, width, k, c = args
+        numbers = context.make_array(signature.args[4])(context, builder, rows).data
+        entries = context.make_array(signature.args[3])(context, builder, W).data
+        none = ir.Constant(_VECTOR, [0.0] * LANES)
+        totals = [cgutils.alloca_once_value(builder, none) for _ in range(LANES)]
+        with cgutils.for_range(builder, builder.sub(last, first)) as loop:
+            start = builder.mul(builder.load(builder.gep(numbers, [builder.add(first, loop.index)])), width)
+            vector = builder.load(
+                _pointer(context, builder, signature.args[3], W, builder.add(start, c)), align=8
+            )
+            for a, total in enumerate(totals):
+                index = builder.add(builder.add(start, k), ir.Constant(ir.IntType(64), a))
+                factor = builder.load(builder.gep(entries, [index]))
+                builder.store(_sum_with_product(builder, builder.load(total), factor, vector), total)
+        for a, total in enumerate(totals):
+            row = builder.add(k, ir.Constant(ir.IntType(64), a))
+            index = builder.add(builder.mul(row, width), c)
+            before = builder.load(_pointer(context, builder, signature.args[1], x, index), align=8)
+            after = _sum_with_product(builder, before, sign, builder.load(total))
+            builder.store(after, _pointer(context, builder, signature.args[0], y, index), align=8)
+        return context.get_dummy_value()
+
+    return types.void(y, x, sign, W, rows, first, last, width, k, c), generate
+
+
+@intrinsic
+def add_product_tile(typing: Any, y: Any, W: Any, rows: Any, first: Any, width: Any, S: Any, count: Any, c: Any) -> Any:
+    """Add w'S to rows of y, for LANES rows w of W and LANES columns of S from c on.
+
+    The numbers of the rows, ``rows[first : first + LANES]``, differ. Entry k < count of w is multiplied by row k of S.
+    All matrices are flat, with rows of ``width`` numbers; ``rows`` is an array of int64. The tile stays in registers.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        y, W, rows, first, width, S, count, c = args
+        numbers = context.make_array(signature.args[2])(context, builder, rows).data
+        entries = context.make_array(signature.args[1])(context, builder, W).data
+        starts, totals, targets = [], [], []
+        for a in range(LANES):
+            number = builder.load(builder.gep(numbers, [builder.add(first, ir.Constant(ir.IntType(64), a))]))
+            starts.append(builder.mul(number, width))
+            targets.append(_pointer(context, builder, signature.args[0], y, builder.add(starts[a], c)))
+            totals.append(cgutils.alloca_once_value(builder, builder.load(targets[a], align=8)))
+        with cgutils.for_range(builder, count) as loop:
+            index = builder.add(builder.mul(loop.index, width), c)
+            vector = builder.load(_pointer(context, builder, signature.args[5], S, index), align=8)
+            for start, total in zip(starts, totals, strict=True):
+                factor = builder.load(builder.gep(entries, [builder.add(start, loop.index)]))
+                builder.store(_sum_with_product(builder, builder.load(total), factor, vector), total)
+        for target, total in zip(targets, totals, strict=True):
+            builder.store(builder.load(total), target, align=8)
+        return context.get_dummy_value()
+
+    return types.void(y, W, rows, first, width, S, count, c), generate
