@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dbmd.data.gaps import Gaps
-from dbmd.kernels._faces import LEAST, POSITIVE, SLACK
-from dbmd.kernels._four_rows import add_covariances, solve_faces
+from dbmd.kernels._faces import LEAST, POSITIVE, REGULAR, SLACK
+from dbmd.kernels._side_by_side import add_covariances, solve_faces
 from dbmd.kernels._one_row import solve_one
 from dbmd.kernels._pivoting import PATIENCE, TRIES, solve_inside
-from dbmd.kernels._rows import LANES, add_gram_tile, add_multiple, add_product_tile, jit, padded
+from dbmd.kernels._rows import LANES, SIDE, add_gram_tile, add_multiple, add_product_tile, jit, padded
 from dbmd.kernels._tolerance import AT_ZERO, PART, ROUNDING, TOL
 
 __all__ = ["GapCovariance", "solve_h_with_gaps"]
@@ -98,7 +98,7 @@ class GapCovariance:
 
     def __init__(self, Q: NDArray[np.float64], W: NDArray[np.float64], noise: float) -> None:
         self._Q, self._W, self._noise = _in_rows(Q, int(padded(len(Q)))), _in_rows(W), noise
-        self._S, self._WS, self._log_det = np.zeros(Q.size * LANES), np.zeros_like(self._W), 0.0
+        self._S, self._WS, self._log_det = np.zeros(Q.size * SIDE), np.zeros_like(self._W), 0.0
         self._shape = W.shape
 
     def add(
@@ -122,7 +122,7 @@ class GapCovariance:
             Row j: sum of w_j'S_i over the samples i whose feature j is missing.
         """
         m, r = self._shape
-        S = np.tril(self._S.reshape(r, r, LANES).sum(axis=2))
+        S = np.tril(self._S.reshape(r, r, SIDE).sum(axis=2))
         return S + np.tril(S, -1).T, self._log_det, self._WS.reshape(m, -1)[:, :r]
 
 
@@ -162,17 +162,18 @@ def _solve_rows(Q: Any, W: Any, starts: Any, columns: Any, Bt: Any, a: Any, Ht0:
     others = np.empty(m, np.int64)
     most = _largest(Q, width)
     M = np.empty(width * width)
-    unit = np.ones(LANES)
-    lanes = np.zeros(r * r * LANES)  # Gram matrices plus one
-    b = np.zeros(r * LANES)
-    inside = np.ones(r * LANES)
-    L = np.zeros((r + 2) * r * LANES)
-    u, d, x = np.zeros(r * LANES), np.zeros(r * LANES), np.zeros(r * LANES)
-    w, rest, y = np.zeros(r * LANES), np.zeros(r * LANES), np.zeros(r * LANES)
+    unit = np.ones(SIDE)
+    lanes = np.zeros(r * r * SIDE)  # Gram matrices plus one
+    b = np.zeros(r * SIDE)
+    inside = np.ones(r * SIDE)
+    L = np.zeros((r + 2) * r * SIDE)
+    u, d, x = np.zeros(r * SIDE), np.zeros(r * SIDE), np.zeros(r * SIDE)
+    w, rest, y = np.zeros(r * SIDE), np.zeros(r * SIDE), np.zeros(r * SIDE)
+    least = np.zeros(SIDE)
     has_prior = a.max() > 0.0
-    for first_row in range(0, n, LANES):
+    for first_row in range(0, n, SIDE):
         waiting = 0  # bits: samples that are still to be solved on a face
-        for t in range(min(LANES, n - first_row)):
+        for t in range(min(SIDE, n - first_row)):
             i = first_row + t
             scale = _observed_gram(Q, W, columns, starts[i], starts[i + 1], most, others, M)
             unit[t] = 1.0 / scale if scale > 0.0 else 1.0
@@ -180,44 +181,44 @@ def _solve_rows(Q: Any, W: Any, starts: Any, columns: Any, Bt: Any, a: Any, Ht0:
                 waiting |= 1 << t
             some = False
             for k in range(r):
-                b[at(k * LANES + t)] = Bt[i, k] * unit[t]
+                b[at(k * SIDE + t)] = Bt[i, k] * unit[t]
                 is_inside = warm and Ht0[i, k] > POSITIVE
-                inside[at(k * LANES + t)] = is_inside
+                inside[at(k * SIDE + t)] = is_inside
                 some |= is_inside
                 for l in range(k, r):
                     entry = M[at(k * width + l)] * unit[t] + 1.0
-                    lanes[at((k * r + l) * LANES + t)] = lanes[at((l * r + k) * LANES + t)] = entry
+                    lanes[at((k * r + l) * SIDE + t)] = lanes[at((l * r + k) * SIDE + t)] = entry
             if not some:
                 for k in range(r):
-                    inside[at(k * LANES + t)] = 1.0
-        failed = (1 << min(LANES, n - first_row)) - 1 - waiting
+                    inside[at(k * SIDE + t)] = 1.0
+        failed = (1 << min(SIDE, n - first_row)) - 1 - waiting
         for _ in range(TRIES_AT_ONCE):
             if waiting == 0:
                 break
-            bad = solve_faces(lanes, b, inside, r, L, u, d, x, w, rest, y)
-            for t in range(LANES):
-                if waiting >> t & 1:
-                    if bad >> t & 1 or _is_minimum(y, inside, r, t):
-                        waiting ^= 1 << t
-                        if bad >> t & 1 or not _write(y, inside, r, t, out[first_row + t]):
-                            failed |= 1 << t
+            solve_faces(lanes, b, inside, r, L, u, d, x, w, rest, least, y)
+            for t in range(SIDE):
+                is_regular = least[t] * REGULAR >= 1.0
+                if waiting >> t & 1 and (not is_regular or _is_minimum(y, inside, r, t)):
+                    waiting ^= 1 << t
+                    if not is_regular or not _write(y, inside, r, t, out, first_row + t):
+                        failed |= 1 << t
         failed |= waiting
-        for t in range(LANES):
+        for t in range(SIDE):
             if failed >> t & 1:
                 i = first_row + t
                 is_known = m - (starts[i + 1] - starts[i]) >= r - 1
                 for k in range(r):
                     for l in range(r):
-                        M[at(k * width + l)] = lanes[at((k * r + l) * LANES + t)]
+                        M[at(k * width + l)] = lanes[at((k * r + l) * SIDE + t)]
                 _solve_alone(M, unit[t], Bt[i], a, Ht0[i], warm and is_known, is_known and not has_prior, out[i])
 
 
 @jit
 def _is_minimum(y: Any, inside: Any, r: Any, t: Any) -> Any:
-    """Return whether no number of sample t in y, shape (r * LANES,), is negative; else change sides of those."""
+    """Return whether no number of sample t in y, shape (r * SIDE,), is negative; else change sides of those."""
     found = True
     for k in range(r):
-        p = at(k * LANES + t)
+        p = at(k * SIDE + t)
         if y[p] < -SLACK:
             found = False
             inside[p] = 1.0 - inside[p]
@@ -225,11 +226,11 @@ def _is_minimum(y: Any, inside: Any, r: Any, t: Any) -> Any:
 
 
 @jit
-def _write(y: Any, inside: Any, r: Any, t: Any, out: Any) -> Any:
-    """Write the memberships of sample t, which are in y in lanes, to ``out``, shape (r,); return False if not right."""
+def _write(y: Any, inside: Any, r: Any, t: Any, out: Any, i: Any) -> Any:
+    """Write the memberships of sample t, which are in y in lanes, to row i of ``out``; return False if not right."""
     total = 0.0
     for k in range(r):
-        p = at(k * LANES + t)
+        p = at(k * SIDE + t)
         y[p] = max(y[p], LEAST) if inside[p] > 0.0 else LEAST
         total += y[p]
     # NaN, or numbers so large that their rounding shows, do not sum to one.
@@ -237,7 +238,7 @@ def _write(y: Any, inside: Any, r: Any, t: Any, out: Any) -> Any:
         return False
     inverse = 1.0 / total
     for k in range(r):
-        out[k] = y[at(k * LANES + t)] * inverse
+        out[i, k] = y[at(k * SIDE + t)] * inverse
     return True
 
 
@@ -415,7 +416,7 @@ def _add_rows(Ht: Any, starts: Any, columns: Any, weights: Any, Q: Any, W: Any, 
         Rows one after the other.
     noise : float
         Variance of the noise in the plane of W.
-    S, WS : array of shape (r * r * LANES,) and (m * padded(r),), changed in place
+    S, WS : array of shape (r * r * SIDE,) and (m * padded(r),), changed in place
         The sums; that of the covariances in lanes, the lower triangle.
 
     Returns
@@ -428,18 +429,19 @@ def _add_rows(Ht: Any, starts: Any, columns: Any, weights: Any, Q: Any, W: Any, 
     others = np.empty(len(W) // width, np.int64)
     most = _largest(Q, width)
     M = np.empty(width * width)
-    lanes = np.zeros(r * r * LANES)
-    inside = np.ones(r * LANES)
-    own_weights = np.zeros(LANES)
-    own = np.zeros(r * r * LANES)
-    L, X = np.zeros((r + 1) * r * LANES), np.zeros((r + 1) * r * LANES)
-    u, d, w, scaled = np.zeros(r * LANES), np.zeros(r * LANES), np.zeros(r * LANES), np.zeros(r * LANES)
+    lanes = np.zeros(r * r * SIDE)
+    inside = np.ones(r * SIDE)
+    own_weights = np.zeros(SIDE)
+    own = np.zeros(r * r * SIDE)
+    L, X = np.zeros((r + 1) * r * SIDE), np.zeros((r + 1) * r * SIDE)
+    u, d, w, scaled = np.zeros(r * SIDE), np.zeros(r * SIDE), np.zeros(r * SIDE), np.zeros(r * SIDE)
     S_i = np.zeros(r * width)
+    least = np.zeros(SIDE)
     precision = 1.0 / noise
     total = 0.0
-    for first_row in range(0, n, LANES):
+    for first_row in range(0, n, SIDE):
         some = False
-        for t in range(LANES):
+        for t in range(SIDE):
             i = min(first_row + t, n - 1)
             own_weights[t] = weights[i] if first_row + t < n else 0.0
             if own_weights[t] == 0.0:  # the lane keeps the sample before, which does no harm
@@ -447,21 +449,21 @@ def _add_rows(Ht: Any, starts: Any, columns: Any, weights: Any, Q: Any, W: Any, 
             some = True
             _observed_gram(Q, W, columns, starts[i], starts[i + 1], most, others, M)
             for k in range(r):
-                inside[at(k * LANES + t)] = Ht[i, k] > POSITIVE
+                inside[at(k * SIDE + t)] = Ht[i, k] > POSITIVE
                 for l in range(k, r):
-                    lanes[at((l * r + k) * LANES + t)] = M[at(k * width + l)] * precision
+                    lanes[at((l * r + k) * SIDE + t)] = M[at(k * width + l)] * precision
         if not some:
             continue
-        total += add_covariances(lanes, inside, own_weights, r, L, X, u, d, w, scaled, own)
-        for p in range(r * r * LANES):
-            S[p] += own[p]
-        for t in range(LANES):
+        total += add_covariances(lanes, inside, own_weights, r, L, X, u, d, w, scaled, least, own)
+        for p in range(r * r * SIDE):
+            S[p] -= own[p]
+        for t in range(SIDE):
             i = first_row + t
             if own_weights[t] == 0.0 or starts[i] == starts[i + 1]:
                 continue
             for k in range(r):
                 for l in range(k + 1):
-                    S_i[at(k * width + l)] = S_i[at(l * width + k)] = own[at((k * r + l) * LANES + t)]
+                    S_i[at(k * width + l)] = S_i[at(l * width + k)] = -own[at((k * r + l) * SIDE + t)]
             whole = starts[i + 1] - (starts[i + 1] - starts[i]) % LANES
             for g in range(starts[i], whole, LANES):
                 for c in range(0, width, LANES):

@@ -16,19 +16,23 @@ from numba.extending import intrinsic
 
 __all__ = [
     "LANES",
+    "SIDE",
     "add_gram_tile",
     "add_multiple",
     "add_product_tile",
     "add_two_multiples",
     "below",
     "combine",
+    "invert",
     "jit",
     "multiply",
     "padded",
+    "scale",
     "subtract_products",
 ]
 
 LANES = 4
+SIDE = 8  # samples side by side, in two registers: elimination waits for its last result, and one would not be enough
 
 # Of fast mathematics only fused multiply-adds and reciprocals: with reordering, the result of a sample would depend on
 # the compiler, and NaN and infinity must keep their meaning.
@@ -41,13 +45,13 @@ def padded(n: Any) -> Any:
     return (n + LANES - 1) // LANES * LANES
 
 
-_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+_VECTOR, _SIDE_BY_SIDE = ir.VectorType(ir.DoubleType(), LANES), ir.VectorType(ir.DoubleType(), SIDE)
 
 
-def _pointer(context: Any, builder: Any, of_type: Any, array: Any, index: Any) -> Any:
-    """Return a pointer to the vector of LANES numbers from an index on in a flat array."""
+def _pointer(context: Any, builder: Any, of_type: Any, array: Any, index: Any, vector: Any = _VECTOR) -> Any:
+    """Return a pointer to the vector of LANES (or more) numbers from an index on in a flat array."""
     data = context.make_array(of_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [index]), _VECTOR.as_pointer())
+    return builder.bitcast(builder.gep(data, [index]), vector.as_pointer())
 
 
 def _repeated(builder: Any, number: Any) -> Any:
@@ -136,26 +140,65 @@ def below(typing: Any, y: Any, j: Any, bound: Any) -> Any:
 
 
 @intrinsic
-def multiply(typing: Any, y: Any, j: Any, x: Any, i: Any, z: Any, l: Any) -> Any:
-    """Set y[j : j + LANES] to x[i : i + LANES] * z[l : l + LANES], entry by entry; flat float64 arrays."""
+def multiply(typing: Any, y: Any, j: Any, x: Any, i: Any, z: Any, l: Any, v: Any, k: Any) -> Any:
+    """Set y[j : j + SIDE] to the products of x[i : i + SIDE], z[l : l + SIDE] and v[k : k + SIDE]; flat, float64."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        y, j, x, i, z, l = args
-        first = builder.load(_pointer(context, builder, signature.args[2], x, i), align=8)
-        second = builder.load(_pointer(context, builder, signature.args[4], z, l), align=8)
-        builder.store(builder.fmul(first, second), _pointer(context, builder, signature.args[0], y, j), align=8)
+        def pointer(n: int) -> Any:
+            return _pointer(context, builder, signature.args[n], args[n], args[n + 1], _SIDE_BY_SIDE)
+
+        x, z, v = (builder.load(pointer(n), align=8) for n in (2, 4, 6))
+        builder.store(builder.fmul(builder.fmul(z, v), x), pointer(0), align=8)
+        return context.get_dummy_value()
+
+    return types.void(y, j, x, i, z, l, v, k), generate
+
+
+@intrinsic
+def scale(typing: Any, y: Any, j: Any, x: Any, i: Any, z: Any, l: Any) -> Any:
+    """Set y[j : j + SIDE] to the products of x[i : i + SIDE] and z[l : l + SIDE]; flat, float64."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def pointer(n: int) -> Any:
+            return _pointer(context, builder, signature.args[n], args[n], args[n + 1], _SIDE_BY_SIDE)
+
+        x, z = (builder.load(pointer(n), align=8) for n in (2, 4))
+        builder.store(builder.fmul(x, z), pointer(0), align=8)
         return context.get_dummy_value()
 
     return types.void(y, j, x, i, z, l), generate
 
 
 @intrinsic
+def invert(typing: Any, y: Any, j: Any, x: Any, i: Any, z: Any, l: Any, least: Any) -> Any:
+    """Set y[j : j + SIDE] to 1 / (x[i : i + SIDE] + z[l : l + SIDE]), and least[:SIDE] to those sums if they are less.
+
+    All arrays are flat, float64.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def pointer(n: int, index: Any) -> Any:
+            return _pointer(context, builder, signature.args[n], args[n], index, _SIDE_BY_SIDE)
+
+        x, z = (builder.load(pointer(n, args[n + 1]), align=8) for n in (2, 4))
+        lowest = pointer(6, ir.Constant(ir.IntType(64), 0))
+        total, before = builder.fadd(x, z), builder.load(lowest, align=8)
+        ones = ir.Constant(_SIDE_BY_SIDE, [1.0] * SIDE)
+        builder.store(builder.fdiv(ones, total), pointer(0, args[1]), align=8)
+        is_less = builder.fcmp_ordered("<", total, before)
+        builder.store(builder.select(is_less, total, before), lowest, align=8)
+        return context.get_dummy_value()
+
+    return types.void(y, j, x, i, z, l, least), generate
+
+
+@intrinsic
 def subtract_products(
     typing: Any, y: Any, j: Any, x: Any, i: Any, x_step: Any, z: Any, l: Any, z_step: Any, count: Any
 ) -> Any:
-    """Subtract the sum of products of ``count`` vectors, entry by entry, from y[j : j + LANES] in place.
+    """Subtract the sum of products of ``count`` vectors, entry by entry, from y[j : j + SIDE] in place.
 
-    Vector k is x[i + k * x_step :][:LANES], to be multiplied by z[l + k * z_step :][:LANES]; flat float64 arrays.
+    Vector k is x[i + k * x_step :][:SIDE], to be multiplied by z[l + k * z_step :][:SIDE]; flat float64 arrays.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -163,9 +206,9 @@ def subtract_products(
 
         def vector(which: int, array: Any, start: Any, step: Any, k: Any) -> Any:
             index = builder.add(start, builder.mul(k, step))
-            return builder.load(_pointer(context, builder, signature.args[which], array, index), align=8)
+            return builder.load(_pointer(context, builder, signature.args[which], array, index, _SIDE_BY_SIDE), align=8)
 
-        target = _pointer(context, builder, signature.args[0], y, j)
+        target = _pointer(context, builder, signature.args[0], y, j, _SIDE_BY_SIDE)
         total = cgutils.alloca_once_value(builder, builder.load(target, align=8))
         with cgutils.for_range(builder, count) as loop:
             first, second = vector(2, x, i, x_step, loop.index), vector(5, z, l, z_step, loop.index)
