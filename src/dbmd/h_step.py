@@ -156,13 +156,18 @@ class HStep:
         a = self.sigma2[chunk.source_code] * self.prior
         if places is None:
             return self.kernel.solve_h(self.Q, Bt, a, Ht0)
+        # Samples of the more frequent kind are solved where they are, and the others, which were wrong, once more.
         some, of_some = places.some()
-        solve_some = partial(self.kernel.solve_h_with_gaps, self.Q, self.W, of_some)
-        if some.all():
-            return solve_some(Bt, a, Ht0)
-        Ht = np.empty_like(Bt)
-        for rows, solve in ((~some, partial(self.kernel.solve_h, self.Q)), (some, solve_some)):
-            Ht[rows] = solve(Bt[rows], a, None if Ht0 is None else Ht0[rows])
+        without, with_gaps = (
+            partial(self.kernel.solve_h, self.Q),
+            partial(self.kernel.solve_h_with_gaps, self.Q, self.W),
+        )
+        if 2 * np.count_nonzero(some) > len(some):
+            Ht, rows, again = with_gaps(places, Bt, a, Ht0), np.flatnonzero(~some), without
+        else:
+            Ht, rows, again = without(Bt, a, Ht0), np.flatnonzero(some), partial(with_gaps, of_some)
+        if len(rows):
+            Ht[rows] = again(Bt[rows], a, None if Ht0 is None else Ht0[rows])
         return Ht
 
     def statistics(self, chunk: Chunk, Ht: NDArray[Any], rest: Float, *, norms: bool) -> Statistics:
@@ -251,20 +256,18 @@ class Covariance:
         """
         weights, places = chunk.weights, chunk.located().places
         counted = self.evidence.counted(first_row + chunk.numbers)
-        if counted is not None and places is None:
-            Ht, weights = Ht[counted], None if weights is None else weights[counted]
         if counted is not None:
-            factors = np.full(len(Ht), float(self.evidence.one_in)) if places is None else self.evidence.one_in * counted
-            weights = factors * (1.0 if weights is None else weights)
+            factors = self.evidence.one_in * counted.astype(np.float64)
+            weights = factors if weights is None else factors * weights
         if places is None:
-            self.faces.add(Ht, weights)
+            rows = slice(None) if counted is None else counted
+            self.faces.add(Ht[rows], None if weights is None else weights[rows])
             return
-        some, of_some = places.some()
-        if some.all():
-            self.with_gaps.add(Ht, places, weights)
-            return
-        self.faces.add(Ht[~some], None if weights is None else weights[~some])
-        self.with_gaps.add(Ht[some], of_some, None if weights is None else weights[some])
+        some, _ = places.some()
+        if not some.all():
+            self.faces.add(Ht[~some], None if weights is None else weights[~some])
+            weights = some.astype(np.float64) if weights is None else weights * some
+        self.with_gaps.add(Ht, places, weights)
 
     def added_to(self, stats: Statistics) -> Statistics:
         """Return the statistics of the source with the covariances of its memberships, and what they cost."""

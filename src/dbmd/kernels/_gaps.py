@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from dbmd.data.gaps import Gaps
 from dbmd.kernels._faces import LEAST, POSITIVE, REGULAR, SLACK
-from dbmd.kernels._side_by_side import add_covariances, solve_faces
 from dbmd.kernels._one_row import solve_one
 from dbmd.kernels._pivoting import PATIENCE, TRIES, solve_inside
 from dbmd.kernels._rows import LANES, SIDE, add_gram_tile, add_multiple, add_product_tile, jit, padded
+from dbmd.kernels._side_by_side import add_covariances, solve_faces
 from dbmd.kernels._tolerance import AT_ZERO, PART, ROUNDING, TOL
 
 __all__ = ["GapCovariance", "solve_h_with_gaps"]
@@ -101,9 +101,7 @@ class GapCovariance:
         self._S, self._WS, self._log_det = np.zeros(Q.size * SIDE), np.zeros_like(self._W), 0.0
         self._shape = W.shape
 
-    def add(
-        self, Ht: NDArray[Any], gaps: Gaps | NDArray[np.bool_], weights: NDArray[np.float64] | None = None
-    ) -> None:
+    def add(self, Ht: NDArray[Any], gaps: Gaps | NDArray[np.bool_], weights: NDArray[np.float64] | None = None) -> None:
         """Add samples: memberships, shape (n, r), gaps or a mask, shape (n, m), and weights, shape (n,) or one."""
         Ht = np.require(Ht, requirements=["C", "W"])
         weights = np.ones(len(Ht)) if weights is None else np.require(weights, np.float64, ["C", "W"])
@@ -162,7 +160,6 @@ def _solve_rows(Q: Any, W: Any, starts: Any, columns: Any, Bt: Any, a: Any, Ht0:
     others = np.empty(m, np.int64)
     most = _largest(Q, width)
     M = np.empty(width * width)
-    unit = np.ones(SIDE)
     lanes = np.zeros(r * r * SIDE)  # Gram matrices plus one
     b = np.zeros(r * SIDE)
     inside = np.ones(r * SIDE)
@@ -170,47 +167,76 @@ def _solve_rows(Q: Any, W: Any, starts: Any, columns: Any, Bt: Any, a: Any, Ht0:
     u, d, x = np.zeros(r * SIDE), np.zeros(r * SIDE), np.zeros(r * SIDE)
     w, rest, y = np.zeros(r * SIDE), np.zeros(r * SIDE), np.zeros(r * SIDE)
     least = np.zeros(SIDE)
+    row = np.full(SIDE, -1)  # the sample in each lane, -1: none
+    tries = np.zeros(SIDE, np.int64)
     has_prior = a.max() > 0.0
-    for first_row in range(0, n, SIDE):
-        waiting = 0  # bits: samples that are still to be solved on a face
-        for t in range(min(SIDE, n - first_row)):
-            i = first_row + t
-            scale = _observed_gram(Q, W, columns, starts[i], starts[i + 1], most, others, M)
-            unit[t] = 1.0 / scale if scale > 0.0 else 1.0
-            if m - (starts[i + 1] - starts[i]) >= r - 1 and not has_prior:
-                waiting |= 1 << t
-            some = False
-            for k in range(r):
-                b[at(k * SIDE + t)] = Bt[i, k] * unit[t]
-                is_inside = warm and Ht0[i, k] > POSITIVE
-                inside[at(k * SIDE + t)] = is_inside
-                some |= is_inside
-                for l in range(k, r):
-                    entry = M[at(k * width + l)] * unit[t] + 1.0
-                    lanes[at((k * r + l) * SIDE + t)] = lanes[at((l * r + k) * SIDE + t)] = entry
-            if not some:
-                for k in range(r):
-                    inside[at(k * SIDE + t)] = 1.0
-        failed = (1 << min(SIDE, n - first_row)) - 1 - waiting
-        for _ in range(TRIES_AT_ONCE):
-            if waiting == 0:
-                break
-            solve_faces(lanes, b, inside, r, L, u, d, x, w, rest, least, y)
-            for t in range(SIDE):
-                is_regular = least[t] * REGULAR >= 1.0
-                if waiting >> t & 1 and (not is_regular or _is_minimum(y, inside, r, t)):
-                    waiting ^= 1 << t
-                    if not is_regular or not _write(y, inside, r, t, out, first_row + t):
-                        failed |= 1 << t
-        failed |= waiting
+    waiting, n_busy = 0, 0  # the next sample, number of samples in lanes
+    while waiting < n or n_busy:
         for t in range(SIDE):
-            if failed >> t & 1:
-                i = first_row + t
-                is_known = m - (starts[i + 1] - starts[i]) >= r - 1
-                for k in range(r):
-                    for l in range(r):
-                        M[at(k * width + l)] = lanes[at((k * r + l) * SIDE + t)]
-                _solve_alone(M, unit[t], Bt[i], a, Ht0[i], warm and is_known, is_known and not has_prior, out[i])
+            while row[t] < 0 and waiting < n:
+                i = waiting
+                waiting += 1
+                first, last = starts[i], starts[i + 1]
+                scale = _observed_gram(Q, W, columns, first, last, most, others, M)
+                unit = 1.0 / scale if scale > 0.0 else 1.0
+                if has_prior or m - (last - first) < r - 1:
+                    is_known = m - (last - first) >= r - 1
+                    _solve_alone(M, unit, Bt[i], a, Ht0[i], warm and is_known, False, out[i])
+                    continue
+                row[t], tries[t] = i, 0
+                n_busy += 1
+                _load(M, unit, Bt, Ht0, warm, i, t, lanes, b, inside)
+        if n_busy == 0:
+            break
+        solve_faces(lanes, b, inside, r, L, u, d, x, w, rest, least, y)
+        for t in range(SIDE):
+            if row[t] < 0:
+                continue
+            tries[t] += 1
+            is_regular = least[t] * REGULAR >= 1.0
+            is_found = is_regular and _is_minimum(y, inside, r, t)
+            if is_found and _write(y, inside, r, t, out, row[t]):
+                row[t] = -1
+                n_busy -= 1
+            elif is_found or not is_regular or tries[t] == TRIES_AT_ONCE:
+                i = row[t]
+                scale = _observed_gram(Q, W, columns, starts[i], starts[i + 1], most, others, M)
+                _solve_alone(M, 1.0 / scale if scale > 0.0 else 1.0, Bt[i], a, Ht0[i], warm, True, out[i])
+                row[t] = -1
+                n_busy -= 1
+
+
+@jit
+def _load(M: Any, unit: Any, Bt: Any, Ht0: Any, warm: Any, i: Any, t: Any, lanes: Any, b: Any, inside: Any) -> None:
+    """Put sample i into lane t.
+
+    Parameters
+    ----------
+    M : array of shape (padded(r) * padded(r),)
+        Its Gram matrix, the upper triangle.
+    unit : float
+        Factor of M and b.
+    Bt, Ht0, warm
+        As in :func:`_solve_rows`.
+    i, t : int
+        The sample, the lane.
+    lanes, b, inside : array of shape (r * r * SIDE,), (r * SIDE,) and (r * SIDE,), changed in place
+        As in :func:`dbmd.kernels._side_by_side.solve_faces`. A sample without memberships starts with all components.
+    """
+    r = Bt.shape[1]
+    width = padded(r)
+    some = False
+    for k in range(r):
+        b[at(k * SIDE + t)] = Bt[i, k] * unit
+        is_inside = warm and Ht0[i, k] > POSITIVE
+        inside[at(k * SIDE + t)] = is_inside
+        some |= is_inside
+        for l in range(k, r):
+            entry = M[at(k * width + l)] * unit + 1.0
+            lanes[at((k * r + l) * SIDE + t)] = lanes[at((l * r + k) * SIDE + t)] = entry
+    if not some:
+        for k in range(r):
+            inside[at(k * SIDE + t)] = 1.0
 
 
 @jit
@@ -248,10 +274,10 @@ def _solve_alone(M: Any, unit: Any, b_row: Any, a: Any, h0: Any, warm: Any, try_
 
     Parameters
     ----------
-    M : array of shape (padded(r) * padded(r),)
-        Its scaled Gram matrix plus one, rows one after the other.
+    M : array of shape (padded(r) * padded(r),), changed in place
+        Its Gram matrix, the upper triangle.
     unit : float
-        Factor of b and a.
+        Factor of M, b and a.
     b_row, a, h0, out : array of shape (r,)
         The linear term, weights of the logarithms, where to start if ``warm``, and the memberships.
     warm, try_faces : bool
@@ -263,6 +289,8 @@ def _solve_alone(M: Any, unit: Any, b_row: Any, a: Any, h0: Any, warm: Any, try_
     is_inside = np.ones(r, np.bool_)
     for k in range(r):
         b[k] = b_row[k] * unit
+        for l in range(k, r):
+            M[k * width + l] = M[l * width + k] = M[k * width + l] * unit + 1.0
     if try_faces:
         y, x = np.zeros(width), np.zeros((2, padded(r + 2)))
         chosen, room = np.zeros((2, r + 1), np.int64), np.zeros((2, r * padded(r + 2)))

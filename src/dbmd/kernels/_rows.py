@@ -238,9 +238,7 @@ def add_gram_tile(
         totals = [cgutils.alloca_once_value(builder, none) for _ in range(LANES)]
         with cgutils.for_range(builder, builder.sub(last, first)) as loop:
             start = builder.mul(builder.load(builder.gep(numbers, [builder.add(first, loop.index)])), width)
-            vector = builder.load(
-                _pointer(context, builder, signature.args[3], W, builder.add(start, c)), align=8
-            )
+            vector = builder.load(_pointer(context, builder, signature.args[3], W, builder.add(start, c)), align=8)
             for a, total in enumerate(totals):
                 index = builder.add(builder.add(start, k), ir.Constant(ir.IntType(64), a))
                 factor = builder.load(builder.gep(entries, [index]))

@@ -68,9 +68,7 @@ def solve_faces(
 
 
 @jit
-def _factor(
-    M: Any, b: Any, inside: Any, added: Any, r: Any, n_sides: Any, L: Any, u: Any, d: Any, least: Any
-) -> None:
+def _factor(M: Any, b: Any, inside: Any, added: Any, r: Any, n_sides: Any, L: Any, u: Any, d: Any, least: Any) -> None:
     """Write the unit lower factor of A = L D L' to L, where A is M on the face, and zero elsewhere, plus a diagonal.
 
     Two more rows are right-hand sides p, ones and b on the face: for them it is D^-1 L^-1 p.

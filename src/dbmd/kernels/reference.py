@@ -279,9 +279,7 @@ class GapCovariance:
         self._W, self._noise = W, noise
         self._S, self._WS, self._log_det = np.zeros_like(Q), np.zeros_like(W), 0.0
 
-    def add(
-        self, Ht: NDArray[Any], gaps: Gaps | NDArray[np.bool_], weights: NDArray[np.float64] | None = None
-    ) -> None:
+    def add(self, Ht: NDArray[Any], gaps: Gaps | NDArray[np.bool_], weights: NDArray[np.float64] | None = None) -> None:
         """Add samples: memberships, shape (n, r), gaps or a mask, shape (n, m), and weights, shape (n,) or one."""
         weights = np.ones(len(Ht)) if weights is None else weights
         for h, missing, weight in zip(Ht, Gaps.of(gaps).mask(len(self._W)), weights, strict=True):
