@@ -432,7 +432,7 @@ def test_params_are_explained_and_copied():
 WRONG = [
     ({"k": 0}, ValueError, r"The 'k' parameter of DBMD must be an int >= 1\. Got 0\."),
     ({"k": 2.5}, TypeError, r"The 'k' parameter of DBMD must be an int >= 1\. Got 2\.5\."),
-    ({"maxIter": 0}, ValueError, r"The 'maxIter' parameter of DBMD must be an int >= 1\. Got 0\."),
+    ({"maxIter": -1}, ValueError, r"The 'maxIter' parameter of DBMD must be an int >= 0\. Got -1\."),
     ({"solver": "newton"}, ValueError, r"The 'solver' parameter of DBMD must be one of .*Got 'newton'\."),
     ({"noise": "each"}, ValueError, r"The 'noise' parameter of DBMD must be one of 'source'"),
     ({"alpha": 0.5}, ValueError, r"The 'alpha' .* or an array of k such floats\. Got 0\.5\."),

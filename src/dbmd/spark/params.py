@@ -96,6 +96,9 @@ def _converter(name: str) -> Callable[[Any], Any]:
         elif name == "known":  # whether there are so many components is checked by a fit
             with spark_names():
                 Config(known=value, n_components=max(1, len(value) if isinstance(value, list | dict) else 1))
+        elif name == "shares":  # whether there is brightness is checked by a fit
+            with spark_names():
+                Config(shares=value, brightness=True)
         # Options depend on the solver, and no iteration at all on what is known: a fit checks them together.
         elif name != "solver_options" and (name, value) != ("max_iter", 0):
             with spark_names():
