@@ -265,7 +265,8 @@ def test_the_summary_tells_units_offsets_names_and_gaps(tmp_path):
     options = ["--source", "lab", "--offsets", "--scaling", "standard", "--missing", "allow", "--known", known]
     result = run("fit", path, "-k", 3, "-o", tmp_path / "model", *options)
     assert "offset   noise (standard deviation, in units of standard deviations)" in result.stdout
-    assert "blank " in result.stdout
+    assert "Offsets are root mean squares over the features, in the units of the data." in result.stdout
+    assert "blank: " in result.stdout
     assert "of the values are missing" in result.stdout
     found = json.loads(run("fit", path, "-k", 3, "-o", tmp_path / "b", "-q", "--json", *options).stdout)
     assert all(source["offset"] >= 0 for source in found["sources"])

@@ -98,7 +98,10 @@ def test_parts_of_a_model_are_shown_where_one_would_look():
     ):
         assert said in page
     assert "Cluster 0" not in page
-    assert "units of the data" not in page
+    assert page.count("units of the data") == 1  # of the offsets, which are not divided by the scales
+    by_row = with_parts()
+    by_row.set_params(scaling="sum")
+    assert "units of the data" not in visible(render(by_row))
     plain = visible(render(made_up()))
     assert "Cluster 0" in plain
     assert not re.search("brightness between|has an offset|was divided|missing;", plain)

@@ -11,6 +11,7 @@ from dbmd._utils.text import printable, quoted
 from dbmd.advice.findings import says_much
 from dbmd.cli._progress import duration
 from dbmd.metrics import agreement
+from dbmd.report.compute import offset_unit
 from dbmd.report.numbers import percent, plural
 
 
@@ -41,6 +42,7 @@ def summary(model: Any) -> dict[str, Any]:
         ],
     }
     if hasattr(model, "offsets_"):
+        found["offset_unit"] = offset_unit(model)
         for source, offset in zip(found["sources"], model.offsets_, strict=True):
             source["offset"] = float(np.sqrt(np.mean(np.square(offset))))
     if hasattr(model, "component_names_"):
@@ -94,7 +96,9 @@ def in_words(found: dict[str, Any]) -> str:
                 name = printable(source["name"])[:24]
                 lines.append(f"  {name:<24} {source['n']:>10,}   {offset}{source['noise']:.4g}")
         if has_offsets:
-            lines.append("  Offsets are root mean squares over the features.")
+            unit = found["offset_unit"]
+            units = "the units of the data" if unit == "the data" else f"units of {unit}"
+            lines.append(f"  Offsets are root mean squares over the features, in {units}.")
     else:
         lines.append(f"Noise (standard deviation{unit}): {found['sources'][0]['noise']:.4g}.")
     lines.append(f"\nCluster sizes: {_sizes(found['clusters'])}.")

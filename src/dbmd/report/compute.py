@@ -108,12 +108,19 @@ def _preparation(model: Any, info: dict[str, Any]) -> dict[str, Any]:
         "log": bool(model.log),
         "scaling": model.scaling,
         "unit": text(info.get("noise_unit") or "the data"),
+        "offset_unit": text(offset_unit(model)),
         "brightness": bool(model.brightness),
         "shares": model.shares,
         "missing_fraction": number(info.get("missing_fraction")) if model.missing == "allow" else None,
         "left_out": max(int(info["n_samples"]) - int(model.profile_.n.sum()), 0) if model.missing == "drop" else 0,
         "n_known": 0 if model.known is None else len(model.known),
     }
+
+
+def offset_unit(model: Any) -> str:
+    """Return what ``offsets_`` are measured in: those of the noise, but not divided by scales of features."""
+    is_scaled = model.log or model.scaling in ("sum", "l2")
+    return str(model.fit_info_.get("noise_unit", "the data")) if is_scaled else "the data"
 
 
 def _offsets(model: Any, names: Sequence[Any] | None, shown: NDArray[np.intp]) -> list[dict[str, Any]] | None:

@@ -114,9 +114,9 @@ def preparation(d: Description) -> list[str]:
     return sentences
 
 
-def units(d: Description) -> str:
-    """Return the units of the noise levels, as a part of a sentence."""
-    unit = d["preparation"]["unit"]
+def units(d: Description, of: str = "unit") -> str:
+    """Return the units of the noise levels, or of offsets ("offset_unit"), as a part of a sentence."""
+    unit = d["preparation"][of]
     return "in the units of the data" if unit == "the data" else f"in units of {unit}"
 
 
@@ -161,9 +161,12 @@ def offsets(d: Description) -> list[str]:
     sentences = []
     if largest["size"]:
         sigma = next(source["sigma"] for source in d["sources"] if source["name"] == largest["name"])
-        same_units = sigma and d["preparation"]["unit"] == "the data"
+        same_units = sigma and d["preparation"]["unit"] == d["preparation"]["offset_unit"]
         beside = f", {amount(largest['size'] / sigma, 2)} times its noise" if same_units else ""
-        sentences.append(f"The largest offset is that of {largest['name']}: {amount(largest['size'])}{beside}.")
+        sentences.append(
+            f"The largest offset is that of {largest['name']}: {amount(largest['size'])} {units(d, 'offset_unit')} "
+            f"(root mean square over the features){beside}."
+        )
     sentences.append(
         "An offset is what distinguishes a source as a whole. It is the same for all of its samples, and not part of "
         "the patterns. It cannot be told from memberships if sources hold different mixtures on average."
