@@ -196,8 +196,7 @@ class HStep:
 
     def _centre_of(self, source_code: int) -> Float:
         """Return the entries of samples of a source that add nothing to b, less the shift, shape (m,)."""
-        centre = self.centre if self.offsets is None else self.centre + self.offsets[:, source_code]
-        return centre
+        return self.centre if self.offsets is None else self.centre + self.offsets[:, source_code]
 
     def _dirichlet(self, Ht: NDArray[Any], weights: Float | None) -> float:
         """Return the Dirichlet term of the objective for memberships, shape (rows, r), each counted by its weight."""

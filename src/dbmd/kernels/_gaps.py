@@ -1,9 +1,10 @@
-"""The H-step and the covariance of samples with gaps: each has a Gram matrix of its own.
+"""The H-step of samples with gaps: each has a Gram matrix of its own.
 
-Of a sample with gaps only the observed features O count, so that W_O'W_O = Q - W_G'W_G takes the place of Q, where G
-are the gaps. It is computed for each sample, from whichever of O and G has fewer features. Hardly two samples share it:
-there is nothing to keep, and each is solved by itself, without a prior on faces of the simplex
-(:mod:`dbmd.kernels._pivoting`), and by the interior-point method where that fails, or with a prior.
+Of a sample with gaps only the observed features O count, so that W_O'W_O takes the place of Q
+(:mod:`dbmd.kernels._observed`). Hardly two samples share it: there is nothing to keep. Without a prior, some samples at
+a time are solved on faces of the simplex (:mod:`dbmd.kernels._side_by_side`), each in a lane of its own, which takes
+the next sample when the minimum is found. Samples for which this fails are solved alone, on faces
+(:mod:`dbmd.kernels._pivoting`), or by the interior-point method, as all are with a prior.
 
 The memberships of a sample with fewer observed features than it takes to tell the components apart are not unique. The
 interior-point method finds some in the middle of those that fit, and it starts from the centre of the simplex, so that
@@ -19,17 +20,17 @@ from numpy.typing import NDArray
 
 from dbmd.data.gaps import Gaps
 from dbmd.kernels._faces import LEAST, POSITIVE, REGULAR, SLACK
+from dbmd.kernels._observed import in_rows, largest, observed_gram
 from dbmd.kernels._one_row import solve_one
 from dbmd.kernels._pivoting import PATIENCE, TRIES, solve_inside
-from dbmd.kernels._rows import LANES, SIDE, add_gram_tile, add_multiple, add_product_tile, jit, padded
-from dbmd.kernels._side_by_side import add_covariances, solve_faces
+from dbmd.kernels._rows import SIDE, jit, padded
+from dbmd.kernels._side_by_side import solve_faces
 from dbmd.kernels._tolerance import AT_ZERO, PART, ROUNDING, TOL
 
-__all__ = ["GapCovariance", "solve_h_with_gaps"]
+__all__ = ["solve_h_with_gaps"]
 
 at = np.uint64  # an index that cannot be negative: numba need not check whether it counts from the end
 TRIES_AT_ONCE = 6  # faces for some samples at a time, before each of those that are left is solved alone
-LITTLE = 1e-3  # fraction of Q below which a difference from Q would have lost too many digits
 
 
 def solve_h_with_gaps(
@@ -71,8 +72,8 @@ def solve_h_with_gaps(
     Bt = np.require(Bt, Bt.dtype, ["C", "W"])
     Ht0 = None if Ht0 is None else np.require(Ht0, Bt.dtype, ["C", "W"])
     _solve_rows(
-        _in_rows(Q, int(padded(len(Q)))),
-        _in_rows(W),
+        in_rows(Q, int(padded(len(Q)))),
+        in_rows(W),
         *Gaps.of(gaps),
         Bt,
         np.require(a, np.float64, ["C", "W"]),
@@ -81,58 +82,6 @@ def solve_h_with_gaps(
         out,
     )
     return out
-
-
-class GapCovariance:
-    """The sum of the covariances of memberships over samples with gaps, of one noise level.
-
-    Parameters
-    ----------
-    Q : array of shape (r, r)
-        W'W, in squared units of the data.
-    W : array of shape (m, r)
-        The basis, about any point.
-    noise : float
-        Variance of the noise in the plane of W, in squared units of the data.
-    """
-
-    def __init__(self, Q: NDArray[np.float64], W: NDArray[np.float64], noise: float) -> None:
-        self._Q, self._W, self._noise = _in_rows(Q, int(padded(len(Q)))), _in_rows(W), noise
-        self._S, self._WS, self._log_det = np.zeros(Q.size * SIDE), np.zeros_like(self._W), 0.0
-        self._shape = W.shape
-
-    def add(self, Ht: NDArray[Any], gaps: Gaps | NDArray[np.bool_], weights: NDArray[np.float64] | None = None) -> None:
-        """Add samples: memberships, shape (n, r), gaps or a mask, shape (n, m), and weights, shape (n,) or one."""
-        Ht = np.require(Ht, requirements=["C", "W"])
-        weights = np.ones(len(Ht)) if weights is None else np.require(weights, np.float64, ["C", "W"])
-        self._log_det += _add_rows(Ht, *Gaps.of(gaps), weights, self._Q, self._W, self._noise, self._S, self._WS)
-
-    def total(self) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
-        """Return the sums over the samples of S_i, of the gains in log-determinant, and of w_j'S_i for each gap j.
-
-        Returns
-        -------
-        S : array of shape (r, r)
-            Sum of the covariances.
-        log_det : float
-            Sum of the gains in log-determinant.
-        WS : array of shape (m, r)
-            Row j: sum of w_j'S_i over the samples i whose feature j is missing.
-        """
-        m, r = self._shape
-        S = np.tril(self._S.reshape(r, r, SIDE).sum(axis=2))
-        return S + np.tril(S, -1).T, self._log_det, self._WS.reshape(m, -1)[:, :r]
-
-
-def _in_rows(matrix: NDArray[Any], n_rows: int | None = None) -> NDArray[np.float64]:
-    """Return the rows of a matrix, shape (k, r), one after the other, each padded with zeros to a multiple of LANES.
-
-    Rows of zeros are added up to ``n_rows``.
-    """
-    k, r = matrix.shape
-    rows = np.zeros((n_rows or k, int(padded(r))))
-    rows[:k, :r] = matrix
-    return rows.ravel()
 
 
 @jit
@@ -158,7 +107,7 @@ def _solve_rows(Q: Any, W: Any, starts: Any, columns: Any, Bt: Any, a: Any, Ht0:
     width = padded(r)
     m = len(W) // width
     others = np.empty(m, np.int64)
-    most = _largest(Q, width)
+    most = largest(Q, width)
     M = np.empty(width * width)
     lanes = np.zeros(r * r * SIDE)  # Gram matrices plus one
     b = np.zeros(r * SIDE)
@@ -177,7 +126,7 @@ def _solve_rows(Q: Any, W: Any, starts: Any, columns: Any, Bt: Any, a: Any, Ht0:
                 i = waiting
                 waiting += 1
                 first, last = starts[i], starts[i + 1]
-                scale = _observed_gram(Q, W, columns, first, last, most, others, M)
+                scale = observed_gram(Q, W, columns, first, last, most, others, M)
                 unit = 1.0 / scale if scale > 0.0 else 1.0
                 if has_prior or m - (last - first) < r - 1:
                     is_known = m - (last - first) >= r - 1
@@ -200,7 +149,7 @@ def _solve_rows(Q: Any, W: Any, starts: Any, columns: Any, Bt: Any, a: Any, Ht0:
                 n_busy -= 1
             elif is_found or not is_regular or tries[t] == TRIES_AT_ONCE:
                 i = row[t]
-                scale = _observed_gram(Q, W, columns, starts[i], starts[i + 1], most, others, M)
+                scale = observed_gram(Q, W, columns, starts[i], starts[i + 1], most, others, M)
                 _solve_alone(M, 1.0 / scale if scale > 0.0 else 1.0, Bt[i], a, Ht0[i], warm, True, out[i])
                 row[t] = -1
                 n_busy -= 1
@@ -363,142 +312,3 @@ def _find_face(
         y[k] *= inverse
     # NaN, or numbers so large that their rounding shows, do not sum to one.
     return count == 0 and abs(total - 1.0) <= 1e-10
-
-
-@jit
-def _observed_gram(Q: Any, W: Any, columns: Any, first: Any, last: Any, most: Any, others: Any, out: Any) -> Any:
-    """Write the Gram matrix of W over the observed features of a sample to the upper triangle of ``out``.
-
-    Parameters
-    ----------
-    Q, W : array of shape (width * width,) and (m * width,)
-        Gram matrix over all features, and the basis, rows of ``width = padded(r)`` numbers one after the other.
-    columns : array of int
-        Those from ``first`` to ``last`` are the missing features, in order.
-    first, last : int
-        Where the gaps of the sample begin and end.
-    most : float
-        The largest entry of the diagonal of Q.
-    others : array of int of shape (m,), changed in place
-        Workspace.
-    out : array of shape (width * width,), changed in place
-        The result.
-
-    Returns
-    -------
-    float
-        The largest entry of its diagonal.
-    """
-    width = len(W) // len(others)
-    if 2 * (last - first) <= len(others):
-        for k in range(0, width, LANES):
-            for c in range(k, width, LANES):
-                add_gram_tile(out, Q, -1.0, W, columns, first, last, width, k, c)
-        rest = _largest(out, width)
-        if rest >= LITTLE * most:
-            return rest
-    count = _complement(columns, first, last, others)
-    for k in range(width * width):
-        out[k] = 0.0
-    for k in range(0, width, LANES):
-        for c in range(k, width, LANES):
-            add_gram_tile(out, out, 1.0, W, others, 0, count, width, k, c)
-    return _largest(out, width)
-
-
-@jit
-def _largest(matrix: Any, width: Any) -> Any:
-    """Return the largest entry of the diagonal of a matrix of shape (width * width,)."""
-    largest = 0.0
-    for k in range(width):
-        largest = max(largest, matrix[at(k * width + k)])
-    return largest
-
-
-@jit
-def _complement(columns: Any, first: Any, last: Any, others: Any) -> Any:
-    """Write the features that are not among the missing ones to ``others``, shape (m,); return their number."""
-    count = 0
-    for j in range(len(others)):
-        if first < last and columns[first] == j:
-            first += 1
-        else:
-            others[count] = j
-            count += 1
-    return count
-
-
-@jit
-def _add_rows(Ht: Any, starts: Any, columns: Any, weights: Any, Q: Any, W: Any, noise: Any, S: Any, WS: Any) -> Any:
-    """Add the covariance of each row, and its products with the rows of W at the gaps.
-
-    Parameters
-    ----------
-    Ht : array of shape (n, r)
-        Memberships.
-    starts, columns
-        As in :class:`dbmd.data.gaps.Gaps`.
-    weights : array of shape (n,)
-        Weight of each sample.
-    Q, W : array of shape (padded(r) * padded(r),) and (m * padded(r),)
-        Rows one after the other.
-    noise : float
-        Variance of the noise in the plane of W.
-    S, WS : array of shape (r * r * SIDE,) and (m * padded(r),), changed in place
-        The sums; that of the covariances in lanes, the lower triangle.
-
-    Returns
-    -------
-    float
-        Sum of the gains in log-determinant.
-    """
-    n, r = Ht.shape
-    width = padded(r)
-    others = np.empty(len(W) // width, np.int64)
-    most = _largest(Q, width)
-    M = np.empty(width * width)
-    lanes = np.zeros(r * r * SIDE)
-    inside = np.ones(r * SIDE)
-    own_weights = np.zeros(SIDE)
-    own = np.zeros(r * r * SIDE)
-    L, X = np.zeros((r + 1) * r * SIDE), np.zeros((r + 1) * r * SIDE)
-    u, d, w, scaled = np.zeros(r * SIDE), np.zeros(r * SIDE), np.zeros(r * SIDE), np.zeros(r * SIDE)
-    S_i = np.zeros(r * width)
-    least = np.zeros(SIDE)
-    precision = 1.0 / noise
-    total = 0.0
-    for first_row in range(0, n, SIDE):
-        some = False
-        for t in range(SIDE):
-            i = min(first_row + t, n - 1)
-            own_weights[t] = weights[i] if first_row + t < n else 0.0
-            if own_weights[t] == 0.0:  # the lane keeps the sample before, which does no harm
-                continue
-            some = True
-            _observed_gram(Q, W, columns, starts[i], starts[i + 1], most, others, M)
-            for k in range(r):
-                inside[at(k * SIDE + t)] = Ht[i, k] > POSITIVE
-                for l in range(k, r):
-                    lanes[at((l * r + k) * SIDE + t)] = M[at(k * width + l)] * precision
-        if not some:
-            continue
-        total += add_covariances(lanes, inside, own_weights, r, L, X, u, d, w, scaled, least, own)
-        for p in range(r * r * SIDE):
-            S[p] -= own[p]
-        for t in range(SIDE):
-            i = first_row + t
-            if own_weights[t] == 0.0 or starts[i] == starts[i + 1]:
-                continue
-            for k in range(r):
-                for l in range(k + 1):
-                    S_i[at(k * width + l)] = S_i[at(l * width + k)] = -own[at((k * r + l) * SIDE + t)]
-            whole = starts[i + 1] - (starts[i + 1] - starts[i]) % LANES
-            for g in range(starts[i], whole, LANES):
-                for c in range(0, width, LANES):
-                    add_product_tile(WS, W, columns, g, width, S_i, r, c)
-            for g in range(whole, starts[i + 1]):
-                row = columns[at(g)] * width
-                for k in range(r):
-                    for c in range(0, width, LANES):
-                        add_multiple(WS, row + c, W[at(row + k)], S_i, k * width + c)
-    return total

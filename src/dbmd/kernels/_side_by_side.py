@@ -1,4 +1,4 @@
-"""Small linear systems of several samples at a time, one in each lane of a vector register.
+"""Small linear systems of several samples at a time, one in each lane of vector registers.
 
 Samples with gaps have a Gram matrix each. Elimination on a matrix of four or ten rows is mostly waiting, for divisions
 and for branches; with ``SIDE`` samples side by side it takes as long as for one. So that all take the same steps,
@@ -46,8 +46,8 @@ def solve_faces(
     y : array of shape (r * SIDE,), changed in place
         The result.
     """
-    for p in range(r * SIDE):
-        rest[p] = 1.0 - inside[p]
+    for j in range(r * SIDE):
+        rest[j] = 1.0 - inside[j]
     _factor(M, b, inside, rest, r, 2, L, u, d, least)
     _substitute(L, r, r, w)
     _substitute(L, r + 1, r, x)
@@ -63,8 +63,8 @@ def solve_faces(
             y[p] = nu - b[p]
     for k in range(r):
         subtract_products(y, k * SIDE, M, k * r * SIDE, SIDE, rest, 0, SIDE, r)
-    for p in range(r * SIDE):
-        y[p] = -rest[p] if inside[p] > 0.0 else y[p]
+    for j in range(r * SIDE):
+        y[j] = -rest[j] if inside[j] > 0.0 else y[j]
 
 
 @jit
@@ -121,7 +121,7 @@ def _substitute(L: Any, row: Any, r: Any, x: Any) -> None:
 def add_covariances(
     G: Any, inside: Any, weights: Any, r: Any, L: Any, X: Any, u: Any, d: Any, w: Any, scaled: Any, least: Any, S: Any
 ) -> Any:
-    """Write minus the covariance of each sample, times its weight, to S; return the sum of the gains in log-determinant.
+    """Write minus the covariance of each sample, times its weight, to S; return the sum of the log-determinants.
 
     With G the precision on the face (:mod:`dbmd.kernels._covariance`), S = G^-1 - G^-1 1 1' G^-1 / 1'G^-1 1 is the
     covariance of memberships that sum to one, and the gain is ln det G + ln(1'G^-1 1 / f) - (f - 1) ln(f (f + 1)).

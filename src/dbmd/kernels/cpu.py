@@ -2,8 +2,8 @@
 
 With a prior, an interior-point method solves for many samples at a time (:mod:`dbmd.kernels._interior_point`). Without
 one, most samples are solved exactly on a face of the simplex (:mod:`dbmd.kernels._faces`, and for many components
-:mod:`dbmd.kernels._pivoting`), and the interior-point method takes the rest. Samples with gaps are solved one by one
-(:mod:`dbmd.kernels._gaps`).
+:mod:`dbmd.kernels._pivoting`), and the interior-point method takes the rest. Samples with gaps have
+each a Gram matrix of their own (:mod:`dbmd.kernels._gaps`).
 
 The functions release the GIL and start no threads: they may be called from several Python threads, and in forked
 workers.
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from dbmd.kernels._covariance import FaceCovariance
 from dbmd.kernels._faces import MAX_RANK, solve_on_faces
-from dbmd.kernels._gaps import GapCovariance, solve_h_with_gaps
+from dbmd.kernels._gap_covariance import GapCovariance
+from dbmd.kernels._gaps import solve_h_with_gaps
 from dbmd.kernels._interior_point import solve_interior
 from dbmd.kernels._pivoting import solve_by_pivoting
 from dbmd.kernels._rows import jit

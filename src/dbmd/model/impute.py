@@ -22,6 +22,7 @@ from dbmd.model.statistics import Float
 ROUNDS, LAST_ROUNDS = 20, 8  # of expectation-maximisation, with all directions and with those that are not noise
 ENOUGH_NUMBERS, ENOUGH_SAMPLES = 100_000, 1000  # that directions are found from, whichever are more samples
 SOURCE_ROUNDS = 2  # of fill and means of sources, where they have offsets
+STILL = 3e-3  # relative change of the noise at which it is found
 CLEAR = 2.0  # variance that a direction must have, in units of what it may have by chance
 ROWS = 1000  # samples that are worked on at once
 LEAST_NOISE = 1e-8  # variance of the noise, relative to that of the data: not zero
@@ -63,15 +64,15 @@ def completed(Xt: NDArray[Any], source_codes: NDArray[np.intp], r: int, seed: in
     counts = (~gaps).sum(axis=0)
     mean = np.where(gaps, 0.0, Xt).sum(axis=0, dtype=np.float64) / np.maximum(counts, 1)
     X = np.where(gaps, 0.0, Xt - mean)
-    V, noise = _directions(X[_some(X)], ~gaps[_some(X)], r, rng)
+    V, noise = _directions(X[_some(X)], ~gaps[_some(X)], r)
     # The mean of observed entries is not that of all: at little noise the difference would show.
     U, X, mean = V[:, :-1], np.where(gaps, 0.0, X - V[:, -1]), mean + V[:, -1]
     squares = np.zeros(len(X))
     filled = X.copy()
     for rows in _pieces(len(X)):
-        z, precision = _scores(X[rows], ~gaps[rows], U, noise)
+        z, covariance = _scores(X[rows], ~gaps[rows], U, noise)
         squares[rows] = np.where(gaps[rows], 0.0, np.square(X[rows] - z @ U.T)).sum(axis=1)
-        spread = np.linalg.solve(np.linalg.cholesky(precision).transpose(0, 2, 1), rng.standard_normal((*z.shape, 1)))
+        spread = np.linalg.cholesky(covariance) @ rng.standard_normal((*z.shape, 1))
         filled[rows] = np.where(gaps[rows], (z + spread[:, :, 0]) @ U.T, X[rows])
     # The noise of each source, relative to that of all.
     observed = np.bincount(source_codes, (~gaps).sum(axis=1))
@@ -81,7 +82,7 @@ def completed(Xt: NDArray[Any], source_codes: NDArray[np.intp], r: int, seed: in
     return np.asarray(np.where(gaps, drawn, Xt), np.float64)
 
 
-def _directions(X: Float, observed: NDArray[np.bool_], r: int, rng: np.random.Generator) -> tuple[Float, float]:
+def _directions(X: Float, observed: NDArray[np.bool_], r: int) -> tuple[Float, float]:
     """Return U and the mean side by side, shape (m, k + 1), and the variance of the noise.
 
     Parameters
@@ -92,15 +93,13 @@ def _directions(X: Float, observed: NDArray[np.bool_], r: int, rng: np.random.Ge
         Which entries are not.
     r : int
         Components.
-    rng : Generator
-        Where to start.
     """
     n, m = X.shape
     k = max(1, min(r + MORE, (min(n, m) + 1) // 2))
     variance = float(np.square(X).sum() / observed.sum())
     if variance == 0.0:
         return np.zeros((m, 2)), 0.0
-    V = np.hstack([np.sqrt(variance) * rng.standard_normal((m, k)), np.zeros((m, 1))])
+    V = np.hstack([_principal(X, k) / np.sqrt(observed.mean()), np.zeros((m, 1))])
     V, noise = _fit(X, observed, V, variance, ROUNDS)
     # Along its leading directions noise alone varies by more than its mean, by chance (Marchenko and Pastur 1967): such
     # directions must not be filled in. Two features are observed together in so many samples:
@@ -111,6 +110,16 @@ def _directions(X: Float, observed: NDArray[np.bool_], r: int, rng: np.random.Ge
     if not is_signal.any():
         return np.zeros((m, 2)), variance
     return _fit(X, observed, np.hstack([V[:, :-1] @ axes[:, is_signal], V[:, -1:]]), noise, LAST_ROUNDS)
+
+
+def _principal(X: Float, k: int) -> Float:
+    """Return the k leading principal directions of samples, shape (n, m), times their standard deviations: (m, k)."""
+    n, m = X.shape
+    if m <= n:
+        values, axes = np.linalg.eigh(X.T @ X / n)
+        return np.asarray(axes[:, -k:] * np.sqrt(np.maximum(values[-k:], 0.0)), np.float64)
+    axes = np.linalg.eigh(X @ X.T)[1][:, -k:]
+    return np.asarray(X.T @ axes / np.sqrt(n), np.float64)
 
 
 def _fit(X: Float, observed: NDArray[np.bool_], V: Float, noise: float, rounds: int) -> tuple[Float, float]:
@@ -133,22 +142,24 @@ def _fit(X: Float, observed: NDArray[np.bool_], V: Float, noise: float, rounds: 
         moments, products = np.zeros((m, k * k)), np.zeros((m, k))
         for rows in _pieces(len(X)):
             is_there = observed[rows].astype(np.float64)
-            z, precision = _scores(X[rows] - is_there * V[:, -1], observed[rows], V[:, :-1], noise)
+            z, covariance = _scores(X[rows] - is_there * V[:, -1], observed[rows], V[:, :-1], noise)
             scores = np.hstack([z, np.ones((len(z), 1))])
             second = scores[:, :, None] * scores[:, None, :]
-            second[:, :-1, :-1] += np.linalg.inv(precision)
+            second[:, :-1, :-1] += covariance
             moments += is_there.T @ second.reshape(len(z), -1)
             products += X[rows].T @ scores
         own = moments.reshape(m, k, k)
         regular = own + 1e-9 * np.eye(k)  # a feature may not be seen at all
         V = np.asarray(np.linalg.solve(regular, products[:, :, None])[:, :, 0], np.float64)
         squares = total - 2.0 * np.vdot(V, products) + np.einsum("jk,jkl,jl", V, own, V)
-        noise = max(float(squares), LEAST_NOISE * total) / entries
+        before, noise = noise, max(float(squares), LEAST_NOISE * total) / entries
+        if abs(noise - before) <= STILL * noise:
+            break
     return V, noise
 
 
 def _scores(X: Float, observed: NDArray[np.bool_], U: Float, noise: float) -> tuple[Float, Float]:
-    """Return the means, shape (n, k), and the precisions, shape (n, k, k), of the scores of samples.
+    """Return the means, shape (n, k), and the covariances, shape (n, k, k), of the scores of samples.
 
     Parameters
     ----------
@@ -163,7 +174,8 @@ def _scores(X: Float, observed: NDArray[np.bool_], U: Float, noise: float) -> tu
     squares = (U[:, :, None] * U[:, None, :]).reshape(len(U), -1)
     noise = max(noise, np.finfo(np.float64).tiny)
     precision = np.eye(k) + (observed.astype(np.float64) @ squares).reshape(-1, k, k) / noise
-    return np.asarray(np.linalg.solve(precision, (X @ U / noise)[:, :, None])[:, :, 0], np.float64), precision
+    covariance = np.asarray(np.linalg.inv(precision), np.float64)
+    return np.asarray((covariance @ (X @ U / noise)[:, :, None])[:, :, 0], np.float64), covariance
 
 
 def _some(X: Float) -> slice:
