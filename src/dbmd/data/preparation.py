@@ -232,7 +232,8 @@ class PreparedSamples(Samples):
         """Yield the samples of a window as they are prepared, minus a shift if given."""
         may_have_gaps = self.preparation.allows_gaps and window.Xt.dtype.kind == "f" and not sparse.issparse(window.Xt)
         for chunk in self._scaled(window, shift):
-            yield self._filled(chunk, shift) if may_have_gaps and has_nan(chunk.Xt) else chunk
+            gaps = np.isnan(chunk.Xt) if may_have_gaps else None
+            yield chunk if gaps is None or not gaps.any() else self._filled(chunk, gaps, shift)
 
     def _scaled(self, window: Window, shift: Float | None) -> Iterator[Chunk]:
         """Yield the samples of a window after logarithm and scaling, minus a shift if given. Gaps stay NaN."""
@@ -248,9 +249,18 @@ class PreparedSamples(Samples):
                 np.subtract(prepared.Xt, shift, out=prepared.Xt)
             yield prepared
 
-    def _filled(self, chunk: Chunk, shift: Float | None) -> Chunk:
-        """Return a chunk whose gaps are known and filled; or, if samples with gaps are left out, have no weight."""
-        gaps = np.isnan(chunk.Xt)
+    def _filled(self, chunk: Chunk, gaps: NDArray[np.bool_], shift: Float | None) -> Chunk:
+        """Return a chunk whose gaps are known and filled; or, if samples with gaps are left out, have no weight.
+
+        Parameters
+        ----------
+        chunk : Chunk
+            Samples, NaN where an entry is missing.
+        gaps : array of bool of shape (rows, m)
+            Where that is.
+        shift : array of shape (m,), optional
+            What was subtracted from them.
+        """
         places = Gaps.of(gaps)
         if shift is None and not self.preparation.changes_entries:
             chunk = chunk._replace(Xt=chunk.Xt.copy())  # else it is in a buffer

@@ -119,7 +119,19 @@ def _substitute(L: Any, row: Any, r: Any, x: Any) -> None:
 
 @jit
 def add_covariances(
-    G: Any, inside: Any, weights: Any, r: Any, L: Any, X: Any, u: Any, d: Any, w: Any, scaled: Any, least: Any, S: Any
+    G: Any,
+    inside: Any,
+    weights: Any,
+    priors: Any,
+    r: Any,
+    L: Any,
+    X: Any,
+    u: Any,
+    d: Any,
+    w: Any,
+    scaled: Any,
+    least: Any,
+    S: Any,
 ) -> Any:
     """Write minus the covariance of each sample, times its weight, to S; return the sum of the log-determinants.
 
@@ -134,6 +146,8 @@ def add_covariances(
         1 for each component on the face, else 0; at least one is.
     weights : array of shape (SIDE,)
         Weight of each sample.
+    priors : array of shape (r + 1,)
+        ln f + (f - 1) ln(f (f + 1)) for f components on a face.
     r : int
         Number of components.
     L, X : array of shape ((r + 1) * r * SIDE,), changed in place
@@ -166,7 +180,7 @@ def add_covariances(
                 product = 1.0
         for k in range(r):
             scaled[at(k * SIDE + t)] = w[at(k * SIDE + t)] / size
-        gain += weights[t] * (log_det + np.log(size / (f * product)) - (f - 1.0) * np.log(f * (f + 1.0)))
+        gain += weights[t] * (log_det + np.log(size / product) - priors[int(f)])
     _invert(L, r, X)
     for i in range(r):
         for k in range(i, r):  # column i of D^-1 L^-1
