@@ -268,7 +268,7 @@ class PreparedSamples(Samples):
             places.put(chunk.Xt, self.preparation.fill if shift is None else self.preparation.fill - shift)
         if not self.preparation.drops:
             return chunk._replace(gaps=gaps, places=places)
-        dropped = gaps.any(axis=1)
+        dropped: NDArray[np.bool_] = np.asarray(gaps.any(axis=1))
         weights = np.ones(len(dropped)) if chunk.weights is None else chunk.weights
         return chunk._replace(weights=np.where(dropped, 0.0, weights), dropped=dropped)
 

@@ -100,9 +100,6 @@ def _add_rows(Ht: Any, starts: Any, columns: Any, weights: Any, Q: Any, W: Any, 
     S_i = np.zeros(r * width)
     least = np.zeros(SIDE)
     precision = 1.0 / noise
-    priors = np.zeros(r + 1)
-    for f in range(1, r + 1):
-        priors[f] = np.log(f) + (f - 1.0) * np.log(f * (f + 1.0))
     total = 0.0
     for first_row in range(0, n, SIDE):
         some = False
@@ -119,7 +116,7 @@ def _add_rows(Ht: Any, starts: Any, columns: Any, weights: Any, Q: Any, W: Any, 
                     lanes[at((l * r + k) * SIDE + t)] = M[at(k * width + l)] * precision
         if not some:
             continue
-        total += add_covariances(lanes, inside, own_weights, priors, r, L, X, u, d, w, scaled, least, own)
+        total += add_covariances(lanes, inside, own_weights, r, L, X, u, d, w, scaled, least, own)
         for p in range(r * r * SIDE):
             S[p] -= own[p]
         for t in range(SIDE):

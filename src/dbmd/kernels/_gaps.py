@@ -23,7 +23,7 @@ from dbmd.kernels._faces import LEAST, POSITIVE, REGULAR, SLACK
 from dbmd.kernels._observed import in_rows, largest, observed_gram
 from dbmd.kernels._one_row import solve_one
 from dbmd.kernels._pivoting import PATIENCE, TRIES, solve_inside
-from dbmd.kernels._rows import SIDE, jit, padded
+from dbmd.kernels._rows import SIDE, inlined, jit, padded
 from dbmd.kernels._side_by_side import solve_faces
 from dbmd.kernels._tolerance import AT_ZERO, PART, ROUNDING, TOL
 
@@ -155,7 +155,7 @@ def _solve_rows(Q: Any, W: Any, starts: Any, columns: Any, Bt: Any, a: Any, Ht0:
                 n_busy -= 1
 
 
-@jit
+@inlined
 def _load(M: Any, unit: Any, Bt: Any, Ht0: Any, warm: Any, i: Any, t: Any, lanes: Any, b: Any, inside: Any) -> None:
     """Put sample i into lane t.
 
@@ -188,7 +188,7 @@ def _load(M: Any, unit: Any, Bt: Any, Ht0: Any, warm: Any, i: Any, t: Any, lanes
             inside[at(k * SIDE + t)] = 1.0
 
 
-@jit
+@inlined
 def _is_minimum(y: Any, inside: Any, r: Any, t: Any) -> Any:
     """Return whether no number of sample t in y, shape (r * SIDE,), is negative; else change sides of those."""
     found = True
@@ -200,7 +200,7 @@ def _is_minimum(y: Any, inside: Any, r: Any, t: Any) -> Any:
     return found
 
 
-@jit
+@inlined
 def _write(y: Any, inside: Any, r: Any, t: Any, out: Any, i: Any) -> Any:
     """Write the memberships of sample t, which are in y in lanes, to row i of ``out``; return False if not right."""
     total = 0.0

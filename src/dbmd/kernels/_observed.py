@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.kernels._rows import LANES, add_gram_tile, jit, padded
+from dbmd.kernels._rows import LANES, add_gram_tile, inlined, jit, padded
 
 __all__ = ["in_rows", "largest", "observed_gram"]
 
@@ -29,7 +29,7 @@ def in_rows(matrix: NDArray[Any], n_rows: int | None = None) -> NDArray[np.float
     return rows.ravel()
 
 
-@jit
+@inlined
 def observed_gram(Q: Any, W: Any, columns: Any, first: Any, last: Any, most: Any, others: Any, out: Any) -> Any:
     """Write the Gram matrix of W over the observed features of a sample to the upper triangle of ``out``.
 
@@ -70,7 +70,7 @@ def observed_gram(Q: Any, W: Any, columns: Any, first: Any, last: Any, most: Any
     return largest(out, width)
 
 
-@jit
+@inlined
 def largest(matrix: Any, width: Any) -> Any:
     """Return the largest entry of the diagonal of a matrix of shape (width * width,)."""
     largest = 0.0

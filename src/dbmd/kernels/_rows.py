@@ -23,6 +23,7 @@ __all__ = [
     "add_two_multiples",
     "below",
     "combine",
+    "inlined",
     "invert",
     "jit",
     "multiply",
@@ -37,6 +38,11 @@ SIDE = 8  # samples side by side, in two registers: elimination waits for its la
 # Of fast mathematics only fused multiply-adds and reciprocals: with reordering, the result of a sample would depend on
 # the compiler, and NaN and infinity must keep their meaning.
 jit = numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz", "arcp"}, error_model="numpy")
+
+# For functions that are called once for each sample: passing arrays takes longer than what they do.
+inlined = numba.njit(
+    nogil=True, cache=True, fastmath={"contract", "nsz", "arcp"}, error_model="numpy", forceinline=True
+)
 
 
 @jit

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from dbmd.kernels._rows import SIDE, invert, jit, multiply, scale, subtract_products
+from dbmd.kernels._rows import SIDE, inlined, invert, multiply, scale, subtract_products
 
 __all__ = ["add_covariances", "solve_faces"]
 
 at = np.uint64  # an index that cannot be negative: numba need not check whether it counts from the end
 
 
-@jit
+@inlined
 def solve_faces(
     M: Any, b: Any, inside: Any, r: Any, L: Any, u: Any, d: Any, x: Any, w: Any, rest: Any, least: Any, y: Any
 ) -> None:
@@ -67,7 +67,7 @@ def solve_faces(
         y[j] = -rest[j] if inside[j] > 0.0 else y[j]
 
 
-@jit
+@inlined
 def _factor(M: Any, b: Any, inside: Any, added: Any, r: Any, n_sides: Any, L: Any, u: Any, d: Any, least: Any) -> None:
     """Write the unit lower factor of A = L D L' to L, where A is M on the face, and zero elsewhere, plus a diagonal.
 
@@ -106,7 +106,7 @@ def _factor(M: Any, b: Any, inside: Any, added: Any, r: Any, n_sides: Any, L: An
             invert(d, i * SIDE, u, i * SIDE, added, i * SIDE, least)
 
 
-@jit
+@inlined
 def _substitute(L: Any, row: Any, r: Any, x: Any) -> None:
     """Write A^-1 p to x, shape (r * SIDE,), where p is a right-hand side after elimination, a row of L."""
     for p in range(r * SIDE):
@@ -117,12 +117,11 @@ def _substitute(L: Any, row: Any, r: Any, x: Any) -> None:
         subtract_products(x, j * SIDE, L, below * SIDE, r * SIDE, x, (j + 1) * SIDE, SIDE, back)
 
 
-@jit
+@inlined
 def add_covariances(
     G: Any,
     inside: Any,
     weights: Any,
-    priors: Any,
     r: Any,
     L: Any,
     X: Any,
@@ -146,8 +145,6 @@ def add_covariances(
         1 for each component on the face, else 0; at least one is.
     weights : array of shape (SIDE,)
         Weight of each sample.
-    priors : array of shape (r + 1,)
-        ln f + (f - 1) ln(f (f + 1)) for f components on a face.
     r : int
         Number of components.
     L, X : array of shape ((r + 1) * r * SIDE,), changed in place
@@ -180,7 +177,7 @@ def add_covariances(
                 product = 1.0
         for k in range(r):
             scaled[at(k * SIDE + t)] = w[at(k * SIDE + t)] / size
-        gain += weights[t] * (log_det + np.log(size / product) - priors[int(f)])
+        gain += weights[t] * (log_det + np.log(size / (f * product)) - (f - 1.0) * np.log(f * (f + 1.0)))
     _invert(L, r, X)
     for i in range(r):
         for k in range(i, r):  # column i of D^-1 L^-1
@@ -196,7 +193,7 @@ def add_covariances(
     return gain
 
 
-@jit
+@inlined
 def _invert(L: Any, r: Any, X: Any) -> None:
     """Write the inverse of a unit lower triangle, in lanes, to X; both have rows of r * SIDE numbers."""
     for i in range(r):
