@@ -141,7 +141,7 @@ class HStep:
         """
         places = chunk.located().places
         if places is not None:
-            places.put(chunk.Xt, self._centre_of(chunk.source_code))
+            self.kernel.put(chunk.Xt, places, self._centre_of(chunk.source_code))
         with np.errstate(over="ignore", invalid="ignore"):
             Bt = chunk.Xt @ self.W_centred
             if self.offset is not None:
@@ -186,7 +186,7 @@ class HStep:
         """
         places, weights = chunk.located().places, chunk.weights
         if places is not None:
-            places.put_products(chunk.Xt, Ht, self.W, self._centre_of(chunk.source_code))
+            self.kernel.put_products(chunk.Xt, places, Ht, self.W, self._centre_of(chunk.source_code))
         cost = self._dirichlet(Ht, weights)
         found = statistics(chunk.Xt, Ht, rest, cost, norms=norms or places is not None, weights=weights)
         if places is None:

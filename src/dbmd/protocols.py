@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dbmd.data.formats import Reader
-    from dbmd.data.gaps import Gaps
     from dbmd.data.location import Location
+    from dbmd.model.gaps import Gaps
     from dbmd.model.node import Node
     from dbmd.model.problem import Problem
     from dbmd.model.statistics import Float
@@ -289,6 +289,26 @@ class Kernel(Protocol):
         -------
         array of shape (n, r), of the type of Bt
             Memberships: all positive, rows sum to one.
+        """
+
+    def put(self, Xt: NDArray[Any], gaps: Gaps, values: NDArray[Any]) -> None:
+        """Write a number for each feature, shape (m,), into the gaps of samples, shape (n, m), in place."""
+
+    def put_products(self, Xt: NDArray[Any], gaps: Gaps, Ht: NDArray[Any], W: Float, centre: Float) -> None:
+        """Write w_j'h + centre_j, what is expected there, into each gap of samples, in place.
+
+        Parameters
+        ----------
+        Xt : array of shape (n, m), float32 or float64, changed in place
+            The samples.
+        gaps : Gaps
+            Their gaps.
+        Ht : array of shape (n, r)
+            Their memberships.
+        W : array of shape (m, r)
+            The basis.
+        centre : array of shape (m,)
+            What is added.
         """
 
     def sum_log(self, Ht: NDArray[Any]) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from dbmd.data.gaps import Gaps
+from dbmd.model.gaps import Gaps
 from dbmd.model.low_rank import LowRank
 
 CHUNK_BYTES = 3_000_000  # a chunk stays in cache from one product to the next; smaller ones cost more calls

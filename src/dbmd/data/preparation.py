@@ -17,7 +17,6 @@ from scipy import sparse
 
 from dbmd.data.block import Chunk, Samples, Window, float_type
 from dbmd.data.finite import has_nan
-from dbmd.data.gaps import Gaps
 from dbmd.errors import DataError
 from dbmd.model.node import Node
 from dbmd.protocols import Engine, NodeFunction, Reply
@@ -261,13 +260,13 @@ class PreparedSamples(Samples):
         shift : array of shape (m,), optional
             What was subtracted from them.
         """
-        places = Gaps.of(gaps)
         if shift is None and not self.preparation.changes_entries:
             chunk = chunk._replace(Xt=chunk.Xt.copy())  # else it is in a buffer
         if self.preparation.fill is not None:
-            places.put(chunk.Xt, self.preparation.fill if shift is None else self.preparation.fill - shift)
+            fill = self.preparation.fill if shift is None else self.preparation.fill - shift
+            np.copyto(chunk.Xt, fill.astype(chunk.Xt.dtype), where=gaps)
         if not self.preparation.drops:
-            return chunk._replace(gaps=gaps, places=places)
+            return chunk._replace(gaps=gaps)
         dropped: NDArray[np.bool_] = np.asarray(gaps.any(axis=1))
         weights = np.ones(len(dropped)) if chunk.weights is None else chunk.weights
         return chunk._replace(weights=np.where(dropped, 0.0, weights), dropped=dropped)

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.data.gaps import Gaps
 from dbmd.kernels._faces import POSITIVE
 from dbmd.kernels._observed import in_rows, largest, observed_gram
 from dbmd.kernels._rows import LANES, SIDE, add_multiple, add_product_tile, jit, padded
 from dbmd.kernels._side_by_side import add_covariances
+from dbmd.model.gaps import Gaps
 
 __all__ = ["GapCovariance"]
 
@@ -71,7 +71,7 @@ def _add_rows(Ht: Any, starts: Any, columns: Any, weights: Any, Q: Any, W: Any, 
     Ht : array of shape (n, r)
         Memberships.
     starts, columns
-        As in :class:`dbmd.data.gaps.Gaps`.
+        As in :class:`dbmd.model.gaps.Gaps`.
     weights : array of shape (n,)
         Weight of each sample.
     Q, W : array of shape (padded(r) * padded(r),) and (m * padded(r),)

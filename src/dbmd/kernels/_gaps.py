@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.data.gaps import Gaps
 from dbmd.kernels._faces import LEAST, POSITIVE, REGULAR, SLACK
 from dbmd.kernels._observed import in_rows, largest, observed_gram
 from dbmd.kernels._one_row import solve_one
@@ -26,6 +25,7 @@ from dbmd.kernels._pivoting import PATIENCE, TRIES, solve_inside
 from dbmd.kernels._rows import SIDE, inlined, jit, padded
 from dbmd.kernels._side_by_side import solve_faces
 from dbmd.kernels._tolerance import AT_ZERO, PART, ROUNDING, TOL
+from dbmd.model.gaps import Gaps
 
 __all__ = ["solve_h_with_gaps"]
 
@@ -93,7 +93,7 @@ def _solve_rows(Q: Any, W: Any, starts: Any, columns: Any, Bt: Any, a: Any, Ht0:
     Q, W : array of shape (padded(r) * padded(r),) and (m * padded(r),)
         Rows one after the other.
     starts, columns
-        As in :class:`dbmd.data.gaps.Gaps`.
+        As in :class:`dbmd.model.gaps.Gaps`.
     Bt, a
         As in :func:`solve_h_with_gaps`.
     Ht0 : array of shape (n, r)

@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.data.gaps import Gaps
 from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, tolerances
+from dbmd.model.gaps import Gaps
 
-__all__ = ["FaceCovariance", "GapCovariance", "solve_h", "solve_h_with_gaps", "sum_log"]
+__all__ = ["FaceCovariance", "GapCovariance", "put", "put_products", "solve_h", "solve_h_with_gaps", "sum_log"]
 
 POSITIVE = 1e-6  # a membership this small counts as zero
 
@@ -127,6 +127,16 @@ def solve_h_with_gaps(
         start = None if Ht0 is None or not is_known else Ht0[i : i + 1]
         solve_h(seen.T @ seen, Bt[i : i + 1], a, start, out[i : i + 1])
     return out
+
+
+def put(Xt: NDArray[Any], gaps: Gaps, values: NDArray[Any]) -> None:
+    """Write a number for each feature, shape (m,), into the gaps of samples, shape (n, m)."""
+    np.copyto(Xt, values.astype(Xt.dtype), where=gaps.mask(len(values)))
+
+
+def put_products(Xt: NDArray[Any], gaps: Gaps, Ht: NDArray[Any], W: NDArray[Any], centre: NDArray[Any]) -> None:
+    """Write w_j'h + centre_j into each gap of samples, shape (n, m); Ht is of shape (n, r), W of shape (m, r)."""
+    np.copyto(Xt, (Ht @ W.T + centre).astype(Xt.dtype), where=gaps.mask(len(W)))
 
 
 def sum_log(Ht: NDArray[Any]) -> NDArray[np.float64]:
