@@ -129,6 +129,12 @@ class HStep:
             offsets,
         )
 
+    def located(self, chunk: Chunk) -> Chunk:
+        """Return a chunk with the places of its gaps."""
+        if chunk.gaps is None or chunk.places is not None:
+            return chunk
+        return chunk._replace(places=self.kernel.locate(chunk.gaps))
+
     def memberships(self, chunk: Chunk, Ht0: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return Ht, shape (rows, r): for each sample the minimiser of the objective given W and sigma.
 
@@ -139,7 +145,7 @@ class HStep:
         Ht0 : array of shape (rows, r), optional
             Where to start.
         """
-        places = chunk.located().places
+        places = self.located(chunk).places
         if places is not None:
             self.kernel.put(chunk.Xt, places, self._centre_of(chunk.source_code))
         with np.errstate(over="ignore", invalid="ignore"):
@@ -184,7 +190,7 @@ class HStep:
         norms : bool
             Whether to compute squared norms, too. With gaps they depend on W, and are computed always.
         """
-        places, weights = chunk.located().places, chunk.weights
+        places, weights = self.located(chunk).places, chunk.weights
         if places is not None:
             self.kernel.put_products(chunk.Xt, places, Ht, self.W, self._centre_of(chunk.source_code))
         cost = self._dirichlet(Ht, weights)
@@ -249,11 +255,11 @@ class Covariance:
         Ht : array of shape (rows, r)
             Their memberships.
         chunk : Chunk
-            The samples.
+            The samples, with the places of their gaps.
         first_row : int
             Number of the first row of the block in the whole data.
         """
-        weights, places = chunk.weights, chunk.located().places
+        weights, places = chunk.weights, chunk.places
         counted = self.evidence.counted(first_row + chunk.numbers)
         if counted is not None:
             factors = self.evidence.one_in * counted.astype(np.float64)

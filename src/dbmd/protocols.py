@@ -291,6 +291,9 @@ class Kernel(Protocol):
             Memberships: all positive, rows sum to one.
         """
 
+    def locate(self, mask: NDArray[np.bool_]) -> Gaps:
+        """Return the gaps of samples from a mask, shape (n, m), True where an entry is missing."""
+
     def put(self, Xt: NDArray[Any], gaps: Gaps, values: NDArray[Any]) -> None:
         """Write a number for each feature, shape (m,), into the gaps of samples, shape (n, m), in place."""
 

@@ -231,7 +231,7 @@ def _pass(
     covariances: dict[int, Covariance] = {}
     samples, shift = node.samples, h_step.shift
     for chunk in samples.chunks(shift if shift.any() else None):
-        chunk = chunk.located()
+        chunk = h_step.located(chunk)
         h = h_step.memberships(chunk, Ht[chunk.rows] if warm and Ht is not None else None)
         if Ht is not None:
             Ht[chunk.rows] = h

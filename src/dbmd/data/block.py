@@ -56,10 +56,6 @@ class Chunk(NamedTuple):
     dropped: NDArray[np.bool_] | None = None
     places: Gaps | None = None
 
-    def located(self) -> Chunk:
-        """Return the chunk with the places of its gaps."""
-        return self if self.gaps is None or self.places is not None else self._replace(places=Gaps.of(self.gaps))
-
     @property
     def numbers(self) -> NDArray[np.intp]:
         """The rows, as an array."""

@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 from dbmd.kernels._rows import jit
 from dbmd.model.gaps import Gaps
 
-__all__ = ["put", "put_products"]
+__all__ = ["locate", "put", "put_products"]
+
+
+def locate(mask: NDArray[np.bool_]) -> Gaps:
+    """Return the gaps of samples from a mask, shape (n, m), True where an entry is missing."""
+    mask = np.require(mask, np.bool_, ["C", "W"])
+    starts, columns = np.empty(len(mask) + 1, np.int64), np.empty(np.count_nonzero(mask) + 1, np.int64)
+    _locate(mask.view(np.uint8), starts, columns)
+    return Gaps(starts, columns[:-1])
 
 
 def put(Xt: NDArray[Any], gaps: Gaps, values: NDArray[Any]) -> None:
@@ -57,3 +65,16 @@ def _put_products(Xt: Any, starts: Any, columns: Any, Ht: Any, W: Any, centre: A
             for k in range(r):
                 total += W[np.uint64(j), np.uint64(k)] * Ht[np.uint64(i), np.uint64(k)]
             Xt[np.uint64(i), np.uint64(j)] = total
+
+
+@jit
+def _locate(mask: Any, starts: Any, columns: Any) -> None:
+    """Write where a mask, shape (n, m), is not zero to ``starts``, shape (n + 1,), and ``columns``, one longer."""
+    n, m = mask.shape
+    count = np.int64(0)
+    for i in range(n):
+        starts[i] = count
+        for j in range(m):  # no branches: they would be mispredicted
+            columns[np.uint64(count)] = j
+            count += mask[i, j]
+    starts[n] = count

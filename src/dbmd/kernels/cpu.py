@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dbmd.kernels._covariance import FaceCovariance
 from dbmd.kernels._faces import MAX_RANK, solve_on_faces
-from dbmd.kernels._fill import put, put_products
+from dbmd.kernels._fill import locate, put, put_products
 from dbmd.kernels._gap_covariance import GapCovariance
 from dbmd.kernels._gaps import solve_h_with_gaps
 from dbmd.kernels._interior_point import solve_interior
@@ -26,7 +26,16 @@ from dbmd.kernels._pivoting import solve_by_pivoting
 from dbmd.kernels._rows import jit
 from dbmd.kernels._tolerance import tolerances
 
-__all__ = ["FaceCovariance", "GapCovariance", "put", "put_products", "solve_h", "solve_h_with_gaps", "sum_log"]
+__all__ = [
+    "FaceCovariance",
+    "GapCovariance",
+    "locate",
+    "put",
+    "put_products",
+    "solve_h",
+    "solve_h_with_gaps",
+    "sum_log",
+]
 
 
 def solve_h(

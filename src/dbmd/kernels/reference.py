@@ -30,7 +30,16 @@ from numpy.typing import NDArray
 from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, tolerances
 from dbmd.model.gaps import Gaps
 
-__all__ = ["FaceCovariance", "GapCovariance", "put", "put_products", "solve_h", "solve_h_with_gaps", "sum_log"]
+__all__ = [
+    "FaceCovariance",
+    "GapCovariance",
+    "locate",
+    "put",
+    "put_products",
+    "solve_h",
+    "solve_h_with_gaps",
+    "sum_log",
+]
 
 POSITIVE = 1e-6  # a membership this small counts as zero
 
@@ -127,6 +136,11 @@ def solve_h_with_gaps(
         start = None if Ht0 is None or not is_known else Ht0[i : i + 1]
         solve_h(seen.T @ seen, Bt[i : i + 1], a, start, out[i : i + 1])
     return out
+
+
+def locate(mask: NDArray[np.bool_]) -> Gaps:
+    """Return the gaps of samples from a mask, shape (n, m), True where an entry is missing."""
+    return Gaps.of(mask)
 
 
 def put(Xt: NDArray[Any], gaps: Gaps, values: NDArray[Any]) -> None:
