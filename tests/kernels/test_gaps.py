@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from dbmd import DBMD
 from dbmd.registry import load, names
 from strategies import generators
 
@@ -167,3 +168,28 @@ def test_the_covariance_adds_and_counts_weights(kernel, dtype, rng):
     ):
         assert_allclose(one, other, atol=1e-9)
         assert_allclose(one, third, atol=1e-9)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("fraction", [0.0, 0.2, 1.0])
+def test_numbers_are_put_into_gaps_and_nowhere_else(kernel, dtype, order, fraction, rng):
+    W, mask, Xt, _ = problem(rng, 3, fraction=fraction)
+    Xt, Ht = np.array(Xt, dtype, order=order), rng.dirichlet(np.ones(3), len(Xt)).astype(dtype)
+    centre = rng.normal(size=len(W))
+    gaps = kernel.locate(np.array(mask, order=order))
+    assert_array_equal(gaps.mask(len(W)), mask)
+    assert_array_equal(gaps.counts, mask.sum(axis=1))
+    filled = Xt.copy(order="K")
+    kernel.put(filled, gaps, centre)
+    assert_array_equal(filled, np.where(mask, centre.astype(dtype), Xt))
+    kernel.put_products(filled, gaps, Ht, W, centre)
+    assert_array_equal(filled[~mask], Xt[~mask])
+    assert_allclose(filled, np.where(mask, Ht @ W.T + centre, Xt), rtol=1e-5, atol=1e-5)
+
+
+def test_data_by_columns_with_gaps_give_what_data_by_rows_give(rng):
+    W, mask, Xt, _ = problem(rng, 3, n=300)
+    Xt = np.where(mask, np.nan, Xt)
+    parameters = {"n_components": 3, "missing": "allow", "init": W.T, "random_state": 0}
+    by_rows, by_columns = (DBMD(**parameters).fit(np.array(Xt, order=order)) for order in "CF")
+    assert_allclose(by_columns.components_, by_rows.components_, rtol=1e-9, atol=1e-9)
