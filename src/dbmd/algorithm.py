@@ -120,7 +120,7 @@ def fit(
             evidence = resume.evidence
         elif config.effective_features is not None:
             excess = np.full(n_sources, n_features / config.effective_features)
-            evidence = Evidence.of(excess, sum(each.rows for each in known.values()), config.n_components)
+            evidence = Evidence.of(excess, sum(each.rows for each in sums.values()), parts.n_patterns)
     best: State | None = None
     for attempt in range(resume.attempt if resume else 0, attempts):
         if resume is not None and attempt == resume.attempt:

@@ -97,16 +97,22 @@ def memberships(
     h_step = model.h_step(samples)
     out = np.empty((samples.shape[0], model.parts.n_components), samples.dtype) if out is None else out
     for chunk in samples.chunks(h_step.shift):
-        out[chunk.rows] = _of_chunk(h_step, chunk)
+        out[chunk.rows], light = _of_chunk(model, h_step, chunk)
+        if brightness is not None:
+            brightness[chunk.rows] = light
     return out
 
 
-def _of_chunk(h_step: HStep, chunk: Chunk) -> NDArray[Any]:
-    """Return the memberships of a chunk, shape (rows, r): NaN of samples that are left out because they have gaps."""
+def _of_chunk(model: MembershipModel, h_step: HStep, chunk: Chunk) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the memberships of a chunk, shape (rows, r), and the brightness of its samples, shape (rows,).
+
+    They are NaN for samples that are left out because they have gaps.
+    """
     Ht = h_step.memberships(chunk)
+    shares, brightness = model.shares(Ht), model.parts.brightness(Ht)
     if chunk.dropped is not None:
-        Ht[chunk.dropped] = np.nan
-    return Ht
+        shares[chunk.dropped], brightness[chunk.dropped] = np.nan, np.nan
+    return shares, brightness
 
 
 def labels_of(Ht: NDArray[Any]) -> NDArray[np.intp]:
@@ -139,11 +145,13 @@ def iter_memberships(
     """
     h_step = model.h_step(samples)
 
-    def solve(window: Window) -> tuple[Window, NDArray[Any]]:
-        Ht = np.empty((window.Xt.shape[0], W.shape[1]), samples.dtype)
+    def solve(window: Window) -> tuple[Window, NDArray[Any], NDArray[Any]]:
+        n = window.Xt.shape[0]
+        Ht, light = np.empty((n, model.parts.n_components), samples.dtype), np.empty(n, samples.dtype)
         for chunk in samples.chunks_of(window, h_step.shift):
-            Ht[chunk.rows_after(window.first)] = _of_chunk(h_step, chunk)
-        return window, Ht
+            rows = chunk.rows_after(window.first)
+            Ht[rows], light[rows] = _of_chunk(model, h_step, chunk)
+        return window, Ht, light
 
     waiting: deque[Future[tuple[Window, NDArray[Any], NDArray[Any]]]] = deque()
     with one_blas_thread(), ThreadPoolExecutor(n_threads, "dbmd") as pool:

@@ -187,7 +187,7 @@ def survey(
     norms = parts.norms(V) if by_energy else None
 
     def count(chunk: Chunk, h: NDArray[Any]) -> None:
-        profile.count(h, chunk.source_code, chunk.class_codes, chunk.weights)
+        profile.count(parts.shares(h, norms), chunk.source_code, chunk.class_codes, chunk.weights)
 
     stats = _pass(node, h_step, origin, Ht, warm=False, norms=True, on_chunk=count)
     return replace(node, Ht=Ht), Survey(stats, profile)
@@ -278,5 +278,6 @@ def own_labels(node: Node, *, parts: Parts | None = None, norms: Float | None = 
         Norms of the components, if memberships are to be multiplied by them.
     """
     assert node.Ht is not None
-    labels, dropped = node.Ht.argmax(axis=1), node.samples.dropped()
+    Ht = node.Ht if parts is None else parts.shares(node.Ht, norms)
+    labels, dropped = Ht.argmax(axis=1), node.samples.dropped()
     return node, Labels(labels if dropped is None else np.where(dropped, -1, labels))

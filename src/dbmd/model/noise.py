@@ -96,6 +96,26 @@ class Noise:
                 sigma2[c] = s.squares / (m * s.n)
         return np.maximum(sigma2, self._floor_at(W))
 
+    def levels_from_peaks(self, at_peaks: Float, per_source: PerSource[Summary], W: Float) -> Float:
+        """Return sigma^2, shape (n_sources,), after one pass at the levels that the squares at the peaks gave.
+
+        Expected squares exceed those at the peaks by an amount that grows in proportion to the level: this gives the
+        level at which they agree.
+
+        Parameters
+        ----------
+        at_peaks : array of shape (n_sources,)
+            The levels from the squares at the peaks.
+        per_source : PerSource[Summary]
+            With the squares expected at these levels.
+        W : array of shape (m, r)
+            The basis.
+        """
+        expected = self.levels(per_source, W)
+        if not isinstance(self.kind, str):
+            return expected
+        return at_peaks / np.maximum(2.0 - expected / at_peaks, 0.1)
+
     def is_at_floor(self, sigma2: Float, W: Float) -> NDArray[np.bool_]:
         """Return which levels are as low as they can be with W, shape (n_sources,); none if they were given."""
         return np.full(len(sigma2), isinstance(self.kind, str)) & (sigma2 <= 1.001 * self._floor_at(W))

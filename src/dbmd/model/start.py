@@ -248,8 +248,8 @@ def nearest(
     ----------
     node : Node
         The samples.
-    W : array of shape (m, r)
-        The basis.
+    V : array of shape (m, n_columns)
+        The components, and the offsets of sources if they have any.
     origin : array of shape (m,), optional
         The point statistics are taken about; by default zero.
     parts : Parts, optional
@@ -263,7 +263,8 @@ def nearest(
     for chunk in block.chunks(shift):
         if chunk.weights is not None and not chunk.weights.any():
             continue
-        _, near = distances(chunk.Xt, centres)
+        offset = parts.offset(V, chunk.source_code)
+        _, near = distances(chunk.Xt, centres if offset is None else centres + offset.astype(block.dtype))
         Ht = np.zeros((len(near), len(centres)), block.dtype)
         Ht[np.arange(len(near)), near] = 1
         stats += PerSource({chunk.source_code: statistics(chunk.Xt, Ht, origin - shift, weights=chunk.weights)})
