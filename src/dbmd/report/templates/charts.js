@@ -65,14 +65,16 @@ const label = (x, y, text, kind = "", anchor = "start") =>
 
 function dotPlot(host, { rows, title, aside }) {
   const step = rows.length > 24 ? 20 : 28, top = 26;
-  const height = top + rows.length * step + 40;
+  const values = rows.map((row) => row.value);
+  const least = Math.min(...values), most = Math.max(...values);
+  const wide = most > 4 * least && least > 0; // then a linear scale would crowd most of them at its foot
+  const text = title + (wide ? ", logarithmic scale" : "");
+  const lines = textWidth(text) > 240 ? text.split(", ") : [text]; // a phone has no room for a long one
+  const height = top + rows.length * step + 24 + 16 * lines.length;
   const { root, width } = frame(host, height);
   const names = distinct(rows.map((row) => row.name), width * NAMES);
   const left = labelRoom(names, width);
   const right = Math.max(textWidth(aside), ...rows.map((row) => textWidth(row.aside))) + 26;
-  const values = rows.map((row) => row.value);
-  const least = Math.min(...values), most = Math.max(...values);
-  const wide = most > 4 * least && least > 0; // then a linear scale would crowd most of them at its foot
   const pad = wide ? Math.max((most / least) ** 0.06, 1.1) : 0;
   const domain = wide ? [least / pad, most * pad] : [0, most * 1.06];
   const across = [left + 8, width - right - 34];
@@ -84,7 +86,10 @@ function dotPlot(host, { rows, title, aside }) {
     root.append(label(x(tick), bottom + 16, amount(tick), "muted", "middle"));
   }
   root.append(label(width, top - 10, aside, "muted", "end"));
-  root.append(label((across[0] + across[1]) / 2, bottom + 34, title + (wide ? ", logarithmic scale" : ""), "muted", "middle"));
+  lines.forEach((line, i) => {
+    const middle = Math.max((across[0] + across[1]) / 2, textWidth(line) / 2 + 2);
+    root.append(label(middle, bottom + 34 + 16 * i, line, "muted", "middle"));
+  });
   return rows.map((row, i) => {
     const y = top + (i + 0.5) * step;
     root.append(label(left, y + 4, fitted(names[i], left - 4), "", "end"));
