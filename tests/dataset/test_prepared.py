@@ -1,6 +1,6 @@
 """Samples that are prepared while they are read give the fit of samples prepared beforehand, wherever they are."""
 
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from operator import add
 
@@ -12,12 +12,12 @@ from scipy import sparse
 from dbmd import algorithm
 from dbmd.config import Config
 from dbmd.data.block import Block
-from dbmd.data.collection import CollectionLayout, array_to_node, scan_partition
+from dbmd.data.collection import CollectionLayout, PartitionFunction, array_to_node, scan_partition
+from dbmd.data.engine_around import EngineAround
 from dbmd.data.features import find_preparation
 from dbmd.data.loaded import DeferredBlock
 from dbmd.data.preparation import Preparation
 from dbmd.dataset import SingleBlock, in_memory, open_data
-from dbmd.dataset._collection import PartitionEngine
 from dbmd.engines.local import Engine
 from dbmd.memberships import MembershipModel, iter_memberships, labels_of, memberships
 from dbmd.model.node import Node
@@ -129,7 +129,7 @@ def partitions(table):
     nodes = [array_to_node(table.X[i:j], k, table.sources[i:j]) for k, (i, j) in enumerate(pairwise(edges))]
     found = reduce(add, (scan_partition(node)[1] for node in nodes))
     layout = CollectionLayout.of(found, has_sources=True, has_classes=False, dtype=None)
-    return PartitionEngine(Engine(nodes, n_threads=1), layout)
+    return EngineAround(Engine(nodes, n_threads=1), partial(PartitionFunction, layout=layout))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, np.asfortranarray])

@@ -1,6 +1,6 @@
 """What is done to samples while they are read: logarithm, scaling, and numbers that stand in for gaps.
 
-A fit sees prepared samples through an engine around the engine (:class:`PreparedEngine`), whatever kind of data its
+A fit sees prepared samples through an engine around the engine (:meth:`Preparation.around`), whatever kind of data its
 nodes hold; neither the algorithm nor the nodes know. What is found from the data, such as standard deviations, takes
 one pass (:func:`dbmd.data.features.find_preparation`), and is kept with the model.
 """
@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, Self
+from functools import partial
+from typing import Any, Generic, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dbmd.data.block import Chunk, Samples, Window, float_type
+from dbmd.data.engine_around import EngineAround
 from dbmd.data.finite import has_nan
 from dbmd.errors import DataError
 from dbmd.model.node import Node
@@ -73,7 +75,7 @@ class Preparation:
 
     def around(self, engine: Engine) -> Engine:
         """Return an engine whose node functions see prepared samples."""
-        return engine if self.is_identity else PreparedEngine(engine, self)
+        return engine if self.is_identity else EngineAround(engine, partial(PreparedFunction, preparation=self))
 
     def apply(self, Xt: Any) -> Any:
         """Return rows after logarithm and scaling. Missing entries stay NaN.
@@ -307,32 +309,3 @@ class PreparedFunction(Generic[Reply]):
         before = replace(node, block=self.preparation.of(node.block))
         after, reply = self.func(before, *broadcast)
         return node if after is before else replace(after, block=node.block), reply
-
-
-class PreparedEngine:
-    """An engine for node functions on prepared samples, around an engine whose nodes hold them as they are.
-
-    Parameters
-    ----------
-    engine : Engine
-        The engine.
-    preparation : Preparation
-        What is done to the samples.
-    """
-
-    def __init__(self, engine: Engine, preparation: Preparation) -> None:
-        self.engine, self.preparation, self.n_nodes = engine, preparation, engine.n_nodes
-
-    def ask(self, node_function: NodeFunction[Reply], /, *broadcast: Any) -> Reply:
-        """Run a function at every node and add the replies."""
-        return self.engine.ask(PreparedFunction(node_function, self.preparation), *broadcast)
-
-    def close(self) -> None:
-        """Close the engine."""
-        self.engine.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from numpy.typing import DTypeLike
 
@@ -18,12 +18,13 @@ from dbmd.data.collection import (
     table_to_node,
 )
 from dbmd.data.columns import select_frame_columns
+from dbmd.data.engine_around import EngineAround
 from dbmd.data.options import ColumnOptions
 from dbmd.data.weights import ALL_ZERO
 from dbmd.dataset._base import Dataset
 from dbmd.errors import DataError
 from dbmd.model.node import Node
-from dbmd.protocols import Engine, MakeEngine, NodeFunction, Placement, Reply, Session
+from dbmd.protocols import Engine, MakeEngine, Placement, Session
 from dbmd.registry import load_cluster
 
 
@@ -72,7 +73,7 @@ class CollectionDataset(Dataset):
         """Return an engine on the partitions, as many as there are; see :meth:`Dataset.on`."""
         if engine != self.framework:
             raise self._elsewhere(engine)
-        return PartitionEngine(self.placement.engine(), self.layout)
+        return EngineAround(self.placement.engine(), partial(PartitionFunction, layout=self.layout))
 
     def _elsewhere(self, engine: Any) -> ValueError:
         return ValueError(f"The data are on {self.framework}: fit them with engine={self.framework!r}. Got {engine!r}.")
@@ -84,35 +85,6 @@ class CollectionDataset(Dataset):
         finally:
             if self.session is not None:
                 self.session.close()
-
-
-class PartitionEngine:
-    """An engine for node functions on blocks, around an engine whose nodes hold partitions.
-
-    Parameters
-    ----------
-    engine : Engine
-        With nodes that hold partitions.
-    layout : CollectionLayout
-        Turns the partitions into blocks.
-    """
-
-    def __init__(self, engine: Engine, layout: CollectionLayout) -> None:
-        self.engine, self.layout, self.n_nodes = engine, layout, engine.n_nodes
-
-    def ask(self, node_function: NodeFunction[Reply], /, *broadcast: Any) -> Reply:
-        """Run a function at every node and add the replies."""
-        return self.engine.ask(PartitionFunction(node_function, self.layout), *broadcast)
-
-    def close(self) -> None:
-        """Close the engine."""
-        self.engine.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 def open_collection(
