@@ -149,6 +149,7 @@ def test_the_fixed_names_are_there_in_order():
         "n_components", "inference", "solver", "noise", "alpha", "lam", "init", "n_init", "max_iter", "tol",
         "solver_options", "engine", "n_nodes", "random_state", "warm_start", "forget_factor", "verbose",
         "effective_features", "scaling", "log", "brightness", "shares", "offsets", "missing", "nonnegative", "known",
+        "halves",
     ]  # fmt: skip
     defaults = {field.name: field.default for field in fields(Config)}
     fixed = {

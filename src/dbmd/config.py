@@ -112,6 +112,9 @@ class Config:
     known: Any = field(
         default=None, metadata={"doc": "Components that are known, one in each row; the others are found."}
     )
+    halves: bool = field(
+        default=False, metadata={"doc": "Fit two halves of the data as well, to see which components both have."}
+    )
 
     def __post_init__(self) -> None:
         _check_number("n_components", self.n_components, Integral, "an int >= 1", lambda v: v >= 1)
@@ -231,7 +234,7 @@ class Config:
             _check_name("scaling", self.scaling, SCALINGS, "or None")
         _check_name("shares", self.shares, SHARES)
         _check_name("missing", self.missing, MISSING)
-        for name in ("log", "brightness", "offsets", "nonnegative"):
+        for name in ("log", "brightness", "offsets", "nonnegative", "halves"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise TypeError(_message(name, "True or False", getattr(self, name)))
         if self.shares != "simplex" and not self.brightness:

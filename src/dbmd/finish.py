@@ -61,6 +61,7 @@ def finish(state: State, setting: Setting, n_classes: int) -> Result:
         list(state.history),
         state.converged or has_no_levels,
         found.profile,
+        found.sample,
         explained,
         PastStatistics(found.stats, origin),
         parts.offsets(V).T if parts.n_offsets else None,

@@ -142,6 +142,7 @@ def update(
         history=[record],
         converged=None,
         profile=found.profile.among(numbers, n_sources),
+        sample=found.sample.among(numbers),
         explained=explained_variance(batch, summaries, n_sources),
         past=PastStatistics(past.stats + batch, origin),
         offsets=parts.offsets(V).T if parts.n_offsets else None,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dbmd.data.block import Chunk
 from dbmd.h_step import Covariance, HStep
 from dbmd.model.evidence import Evidence
+from dbmd.model.membership_sample import MembershipSample
 from dbmd.model.node import Node, continues
 from dbmd.model.parts import Parts
 from dbmd.model.profile import Profile
@@ -145,13 +146,16 @@ class Survey:
         Of the final model.
     profile : Profile
         Counts and histograms of its memberships.
+    sample : MembershipSample
+        Memberships of some samples.
     """
 
     stats: PerSource[Statistics]
     profile: Profile
+    sample: MembershipSample
 
     def __add__(self, other: Survey) -> Survey:
-        return Survey(self.stats + other.stats, self.profile + other.profile)
+        return Survey(self.stats + other.stats, self.profile + other.profile, self.sample + other.sample)
 
 
 def survey(
@@ -174,6 +178,7 @@ def survey(
     parts = parts or Parts.plain(V)
     W = parts.W(V)
     profile = Profile.zero(len(sigma2), parts.n_components, n_classes)
+    sample = MembershipSample.empty(len(sigma2), parts.n_components)
     Ht = _empty_memberships(node, W)
     h_step = HStep.prepare(
         node.samples,
@@ -187,10 +192,41 @@ def survey(
     norms = parts.norms(V) if by_energy else None
 
     def count(chunk: Chunk, h: NDArray[Any]) -> None:
-        profile.count(parts.shares(h, norms), chunk.source_code, chunk.class_codes, chunk.weights)
+        nonlocal sample
+        shares = parts.shares(h, norms)
+        profile.count(shares, chunk.source_code, chunk.class_codes, chunk.weights)
+        sample += drawn_from(chunk, shares, node.samples.first_row, sample)
 
     stats = _pass(node, h_step, origin, Ht, warm=False, norms=True, on_chunk=count)
-    return replace(node, Ht=Ht), Survey(stats, profile)
+    return replace(node, Ht=Ht), Survey(stats, profile, sample)
+
+
+def drawn_from(chunk: Chunk, shares: NDArray[Any], first_row: int, before: MembershipSample) -> MembershipSample:
+    """Return the samples of a chunk that may be kept beside those before them.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        The samples.
+    shares : array of shape (rows, r)
+        Their memberships.
+    first_row : int
+        Number of the first row of the block in the whole data.
+    before : MembershipSample
+        What it will be added to.
+    """
+    rows = first_row + chunk.numbers
+    counted = np.arange(len(rows)) if chunk.weights is None else np.flatnonzero(chunk.weights > 0.0)
+    kept = counted[before.candidates(rows[counted])]
+    none = np.full(len(kept), -1)
+    return replace(
+        before,
+        rows=rows[kept].astype(np.int64),
+        source_codes=np.full(len(kept), chunk.source_code, np.int64),
+        class_codes=(none if chunk.class_codes is None else chunk.class_codes[kept]).astype(np.int64),
+        memberships=shares[kept].astype(np.float64),
+        std=None,
+    )
 
 
 def _empty_memberships(node: Node, W: Float) -> NDArray[Any] | None:

@@ -3,6 +3,8 @@
 import numpy as np
 
 import dbmd
+from dbmd.model.membership_sample import MembershipSample
+from dbmd.model.profile import Profile
 
 
 def samples(n=60, m=4, seed=0, dtype=np.float64):
@@ -25,7 +27,7 @@ def assert_same(mine, other):
         assert mine.keys() == other.keys()
         for name in mine:
             assert_same(mine[name], other[name])
-    elif isinstance(mine, dbmd.model.profile.Profile):
+    elif isinstance(mine, Profile | MembershipSample):
         assert_same(vars(mine), vars(other))
     elif isinstance(mine, list):
         assert len(mine) == len(other)

@@ -111,6 +111,8 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
         all are known, only noise levels and memberships are, and ``max_iter`` may be 0. The names in the index of a
         DataFrame, or the keys of a dict, are kept in ``component_names_``; the columns of a DataFrame are matched to
         the features of the data by name, where both have names.
+    halves : bool, default=False
+        Whether to fit two halves of the data as well, to see which components both of them have (``agreement_``).
 
     Attributes
     ----------
@@ -126,6 +128,9 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
     offsets_ : ndarray of shape (n_sources, n_features)
         The offset of each source, with ``offsets=True``: in the units of the data, but with ``log``, or samples that
         are divided by their sum or norm, in those of the scaled data.
+    agreement_ : ndarray of shape (n_components,)
+        With ``halves=True``, the correlation of the memberships in each component between fits of two halves of the
+        data: near 1 for a pattern that does not depend on which samples were seen.
     offset_variance_ : float
         The variance of the prior of offsets, in the units of the scaled data.
     sources_ : ndarray of shape (n_sources,)
@@ -157,6 +162,8 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
     profile_ : Profile
         A summary of the memberships: counts, sizes and histograms for each source and cluster, and how the clusters
         agree with known classes.
+    membership_sample_ : MembershipSample
+        Memberships of up to 3,000 samples, of all sources alike, with their row numbers, sources and known classes.
     fit_info_ : dict
         Facts about the fit: n_samples, seconds, converged, seed, dtype, the fraction of the variance that is explained
         (of all data, and by source), classes, where the data come from, what noise levels are measured in,
@@ -215,6 +222,7 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
         missing: Missing = "error",
         nonnegative: bool = False,
         known: Any = None,
+        halves: bool = False,
     ) -> None:
         self.n_components = n_components
         self.inference = inference
@@ -242,6 +250,7 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
         self.missing = missing
         self.nonnegative = nonnegative
         self.known = known
+        self.halves = halves
 
     feature_names_in_: NDArray[Any]
     labels_: NDArray[np.intp]

@@ -136,6 +136,7 @@ def learned_attributes(
         "sources_": source_names,
         "noise_variance_": result.sigma2,
         "profile_": profile,
+        "membership_sample_": result.sample.reordered(order),
         "cluster_sizes_": profile.sizes.sum(axis=0),
         "objective_": result.objective,
         "history_": result.history,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dbmd._utils.fields import COUNT, FLAG, NOT_NEGATIVE, NUMBER, check_fields, check_known
 from dbmd.model.evidence import Evidence
 from dbmd.model.lbfgs import LBFGS
+from dbmd.model.membership_sample import MembershipSample
 from dbmd.model.objective import Objective
 from dbmd.model.offsets import OffsetPrior
 from dbmd.model.past import PastStatistics
@@ -166,6 +167,8 @@ class Result:
         Whether the last change was below the tolerance; None after a single step.
     profile : Profile
         Counts and histograms of the memberships.
+    sample : MembershipSample
+        Memberships of some samples.
     explained : array of shape (n_sources + 1,)
         Fraction of the variance about the mean that the model explains: of each source, and of all data.
     past : PastStatistics
@@ -185,6 +188,7 @@ class Result:
     history: list[Iteration]
     converged: bool | None
     profile: Profile
+    sample: MembershipSample
     explained: Float
     past: PastStatistics
     offsets: Float | None = None

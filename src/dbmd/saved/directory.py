@@ -35,6 +35,7 @@ from dbmd.errors import first_line
 from dbmd.model.known import Known
 from dbmd.model.profile import Profile
 from dbmd.model.result import Iteration, check_iteration
+from dbmd.saved._sample import sample_arrays, sample_from
 from dbmd.storage import (
     CHECKSUM,
     from_npz,
@@ -126,6 +127,7 @@ def save(
     arrays |= {"components": model.components_, "noise_variance": model.noise_variance_}
     arrays |= {name: getattr(model, attribute) for name, attribute in PARTS.items() if hasattr(model, attribute)}
     arrays |= {f"profile_{f.name}": getattr(model.profile_, f.name) for f in fields(Profile)}
+    arrays |= sample_arrays(getattr(model, "membership_sample_", None))
     if not model.sources_.dtype.hasobject:
         arrays["sources"] = model.sources_
     info = model.fit_info_
@@ -208,6 +210,9 @@ def _restored(kind: type[M], record: dict[str, Any], arrays: dict[str, Any]) -> 
         raise KeyError("sources")
     model.sources_ = arrays["sources"] if "sources" in arrays else np.array(sources["names"], dtype=object)
     model.profile_ = Profile(*(arrays[f"profile_{f.name}"] for f in fields(Profile)))
+    sample = sample_from(arrays, len(model.components_), len(model.sources_), len(model.profile_.contingency))
+    if sample is not None:
+        model.membership_sample_ = sample
     model.objective_ = record["objective"]
     if model.inference == "evidence":
         check_fields(record, {"effective_features": POSITIVE, "noise_excess": POSITIVE.list})
