@@ -12,9 +12,11 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 sys.path[:0] = [str(ROOT / "src"), str(DOCS)]
 
+import click  # noqa: E402
 from check import public_names  # noqa: E402
 
 import dbmd  # noqa: E402
+from dbmd.cli._groups import GroupedCommand, group_of  # noqa: E402
 
 project = "dbmd"
 author = "The dbmd developers"
@@ -115,6 +117,20 @@ def with_plain_defaults(app: Any, context: Any, lines: list[str]) -> None:
     lines[:] = [re.sub(r"\w+Path\(('.*?')\)", r"\1", line) for line in lines]
 
 
+def with_groups(app: Any, context: Any, lines: list[str]) -> None:
+    """Show the options of a command under the names of their groups, as its help does."""
+    if not isinstance(context.command, GroupedCommand):
+        return
+    groups = iter([group_of(option) for option in context.command.params if isinstance(option, click.Option)])
+    shown, current = [], ""
+    for line in lines:
+        if line.startswith(".. option::") and (group := next(groups)) != current:
+            current = group
+            shown += [f"**{group}**", ""]
+        shown.append(line)
+    lines[:] = shown
+
+
 def setup(app: Any) -> None:
     """Connect the above; called by Sphinx."""
     app.connect("source-read", as_page)
@@ -122,6 +138,7 @@ def setup(app: Any) -> None:
     app.connect("autodoc-process-signature", without_arguments)
     app.connect("sphinx-click-process-description", with_examples)
     app.connect("sphinx-click-process-options", with_plain_defaults)
+    app.connect("sphinx-click-process-options", with_groups)
 
 
 # -- reference ---------------------------------------------------------------------------------------------------------

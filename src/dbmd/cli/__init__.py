@@ -16,7 +16,7 @@ from dbmd.cli.transform import transform
 __all__ = ["main"]
 
 
-@click.group(cls=FriendlyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=FriendlyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(dbmd.__version__, prog_name="dbmd")
 def main() -> None:
     """Distributed Bayesian matrix decomposition: soft clusters of samples from sources of different noise."""

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from dbmd.cli._groups import DATA, OUTPUT, RUN, option
 from dbmd.config import MISSING
 from dbmd.data.address import is_address, shown
 from dbmd.data.options import DEFAULT_MEMORY
@@ -142,36 +143,45 @@ class NumberOrName(click.ParamType):  # type: ignore[type-arg]
 
 def reading_options(command: F) -> F:
     """Add the options on how files are read."""
-    for option in reversed(
+    for decorate in reversed(
         (
-            click.option("--dtype", type=click.Choice(["float32", "float64"]), help="Type of numbers to compute with."),
-            click.option(
+            option(
+                "--missing",
+                type=click.Choice(MISSING),
+                group=DATA,
+                help="Missing values: refuse them, use what is there, or leave out such rows.  [default: error]",
+            ),
+            option(
+                "--header/--no-header", default=None, group=DATA, help="csv: whether line 1 has names.  [default: look]"
+            ),
+            option("--delimiter", group=DATA, help="csv: what stands between fields.  [default: look]"),
+            option(
                 "--memory",
                 type=Size(),
                 default=f"{DEFAULT_MEMORY // 10**6}MB",
                 show_default=True,
+                group=RUN,
                 help="Keep data up to this size in memory; what is larger is read from the files in every pass.",
             ),
-            click.option(
-                "--missing",
-                type=click.Choice(MISSING),
-                help="Missing values: refuse them, use what is there, or leave out such rows.  [default: error]",
+            option(
+                "--dtype",
+                type=click.Choice(["float32", "float64"]),
+                group=RUN,
+                help="Type of numbers to compute with.",
             ),
-            click.option("--header/--no-header", default=None, help="csv: whether line 1 has names.  [default: look]"),
-            click.option("--delimiter", help="csv: what stands between fields.  [default: look]"),
         )
     ):
-        command = option(command)
+        command = decorate(command)
     return command
 
 
 def printing_options(command: F) -> F:
     """Add the options on what is printed."""
-    for option in reversed(
+    for decorate in reversed(
         (
-            click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors (and --json)."),
-            click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
+            option("-q", "--quiet", is_flag=True, group=OUTPUT, help="Print nothing but errors (and --json)."),
+            option("--json", "as_json", is_flag=True, group=OUTPUT, help="Print the summary as JSON."),
         )
     ):
-        command = option(command)
+        command = decorate(command)
     return command

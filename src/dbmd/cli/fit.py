@@ -8,6 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
+from dbmd.cli._groups import DATA, FIT, MAIN, MODEL, OUTPUT, RUN, GroupedCommand, option
 from dbmd.cli._options import (
     LocalPath,
     Names,
@@ -31,101 +32,173 @@ READING = (
 )
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("data", nargs=-1, required=True)
-@click.option("-k", "--components", "n_components", type=int, help="Number of clusters.  [default: those of --known]")
-@click.option("-o", "--output", type=LocalPath(), required=True, help="Directory for the model.")
-@click.option("--source", help="Column that names the source of each row; @file: each file is a source.")
-@click.option("--sample-weight", help="Column that says how often each row counts, >= 0.")
-@click.option("--label", help="Column with known classes: no feature, only compared with the clusters.")
-@click.option("--columns", type=Names(), help="Columns to take, with commas between them.  [default: all others]")
-@click.option("--drop", multiple=True, help="Column to leave out. May be given several times.")
-@click.option("--encode", multiple=True, help="Column of text to one-hot code. May be given several times.")
-@click.option(
+@option(
+    "-k",
+    "--components",
+    "n_components",
+    type=int,
+    group=MAIN,
+    help="Number of clusters.  [default: those of --known]",
+)
+@option("-o", "--output", type=LocalPath(), required=True, group=MAIN, help="Directory for the model.")
+@option("--source", group=MAIN, help="Column that names the source of each row; @file: each file is a source.")
+@option("--check", is_flag=True, group=MAIN, help="Say whether scaling, offsets or brightness would pay, by a sample.")
+@option("--columns", type=Names(), group=DATA, help="Columns to take, with commas between them.  [default: all others]")
+@option("--drop", multiple=True, group=DATA, help="Column to leave out. May be given several times.")
+@option("--label", group=DATA, help="Column with known classes: no feature, only compared with the clusters.")
+@option("--sample-weight", group=DATA, help="Column that says how often each row counts, >= 0.")
+@option("--encode", multiple=True, group=DATA, help="Column of text to one-hot code. May be given several times.")
+@option(
     "--scaling",
     type=click.Choice(SCALINGS),
+    group=MODEL,
     help="Divide features by their standard deviation or range, or rows by their sum or norm.  [default: none]",
 )
-@click.option("--log", is_flag=True, help="Take log(1 + x) of the data, before they are scaled.")
-@click.option("--brightness", is_flag=True, help="Rows are mixtures of patterns times a brightness, 0 to 1.")
-@click.option(
+@option("--log", is_flag=True, group=MODEL, help="Take log(1 + x) of the data, before they are scaled.")
+@option("--brightness", is_flag=True, group=MODEL, help="Rows are mixtures of patterns times a brightness, 0 to 1.")
+@option(
     "--shares",
     type=click.Choice(SHARES),
     default=DEFAULT.shares,
     show_default=True,
+    group=MODEL,
     help="With --brightness, memberships by coefficient, or by coefficient times norm of the pattern.",
 )
-@click.option("--offsets/--no-offsets", default=DEFAULT.offsets, help="Each source has an offset: batches, labs.")
-@click.option("--nonnegative", is_flag=True, help="Patterns have no negative entries: spectra, counts.")
-@click.option(
+@option(
+    "--offsets/--no-offsets",
+    default=DEFAULT.offsets,
+    group=MODEL,
+    help="Each source has an offset: batches, labs.",
+)
+@option("--nonnegative", is_flag=True, group=MODEL, help="Patterns have no negative entries: spectra, counts.")
+@option(
     "--known",
     metavar="FILE",
+    group=MODEL,
     help="Table of known patterns, a row each: a column of text has their names, all others are features.",
 )
-@click.option(
-    "--inference",
-    type=click.Choice(INFERENCES),
-    default=DEFAULT.inference,
-    show_default=True,
-    help="Integrate the memberships out, or take them at their peak, as the paper does.",
-)
-@click.option("--solver", type=click.Choice(names("solvers")), default=DEFAULT.solver, show_default=True)
-@click.option(
+@option(
     "--noise",
     type=NumberOrName(*NOISES),
     default=DEFAULT.noise,
     show_default=True,
+    group=MODEL,
     help="A noise level for each source, one for all, or a fixed variance.",
 )
-@click.option(
-    "--alpha", type=float, default=DEFAULT.alpha, show_default=True, help="Dirichlet concentration, >= 1; 'map'."
+@option(
+    "--lam",
+    type=float,
+    default=DEFAULT.lam,
+    show_default=True,
+    group=MODEL,
+    help="Sparsity of the patterns, >= 0.",
 )
-@click.option("--lam", type=float, default=DEFAULT.lam, show_default=True, help="Sparsity of the basis, >= 0.")
-@click.option(
+@option(
+    "--overwrite",
+    is_flag=True,
+    group=OUTPUT,
+    help="Replace a model that is there; forget a checkpoint that is there.",
+)
+@option("--report/--no-report", "wants_report", default=True, group=OUTPUT, help="Write report.html into the model.")
+@option("--image-shape", type=Shape(), group=OUTPUT, help="Show patterns as images in the report: 28x28.")
+@option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    group=FIT,
+    help="One seed, one result.",
+)
+@option("--n-init", type=int, default=DEFAULT.n_init, show_default=True, group=FIT, help="Starts; the best is kept.")
+@option(
     "--init",
     default=DEFAULT.init,
     show_default=True,
+    group=FIT,
     help="k-means++ (of a sample), k-means||, random, or an npy file of shape (k, features).",
 )
-@click.option("--n-init", type=int, default=DEFAULT.n_init, show_default=True, help="Starts; the best is kept.")
-@click.option(
+@option(
     "--max-iter",
     type=int,
     default=DEFAULT.max_iter,
     show_default=True,
+    group=FIT,
     help="Largest number of iterations; 0 if all patterns are known.",
 )
-@click.option(
+@option(
     "--tol",
     type=float,
     default=DEFAULT.tol,
     show_default=True,
+    group=FIT,
     help="How near to its limit W must be, relative to the size of its simplex ('map': decrease of the objective).",
 )
-@click.option(
+@option(
+    "--inference",
+    type=click.Choice(INFERENCES),
+    default=DEFAULT.inference,
+    show_default=True,
+    group=FIT,
+    help="Integrate the memberships out, or take them at their peak, as the paper does.",
+)
+@option(
+    "--alpha",
+    type=float,
+    default=DEFAULT.alpha,
+    show_default=True,
+    group=FIT,
+    help="Dirichlet concentration, >= 1; 'map'.",
+)
+@option(
     "--effective-features",
     type=float,
+    group=FIT,
     help="For how many features of equal, independent noise a row counts.  [default: estimated]",
 )
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="One seed, one result.")
-@click.option("--solver-option", multiple=True, metavar="NAME=VALUE", help="rho, gamma, max_rounds, tol of the solver.")
-@click.option("--engine", type=click.Choice(names("engines")), default=DEFAULT.engine, show_default=True)
-@click.option("--nodes", "n_nodes", type=int, help="Number of nodes.  [default: one a file, at least one a thread]")
-@reading_options
-@click.option("--overwrite", is_flag=True, help="Replace a model that is there; forget a checkpoint that is there.")
-@click.option("--resume", is_flag=True, help="Go on from the checkpoint of a run that was stopped or killed.")
-@click.option(
+@option(
+    "--solver",
+    type=click.Choice(names("solvers")),
+    default=DEFAULT.solver,
+    show_default=True,
+    group=FIT,
+    help="How the patterns of an iteration are computed.",
+)
+@option(
+    "--solver-option",
+    multiple=True,
+    metavar="NAME=VALUE",
+    group=FIT,
+    help="rho, gamma, max_rounds, tol of the solver.",
+)
+@option("--resume", is_flag=True, group=RUN, help="Go on from the checkpoint of a run that was stopped or killed.")
+@option(
     "--checkpoint",
     "every",
     type=Seconds(),
     default=60.0,
     show_default=True,
     metavar="SECONDS",
+    group=RUN,
     help="How often to save the state, beside the model; also on Ctrl-C, SIGTERM and SIGHUP.",
 )
-@click.option("--check", is_flag=True, help="Say whether scaling, offsets or brightness would pay, by a sample.")
-@click.option("--report/--no-report", "wants_report", default=True, help="Write report.html into the model.")
-@click.option("--image-shape", type=Shape(), help="Show components as images in the report: 28x28.")
+@option(
+    "--engine",
+    type=click.Choice(names("engines")),
+    default=DEFAULT.engine,
+    show_default=True,
+    group=RUN,
+    help="Where the passes are computed: on this machine, or on a cluster.",
+)
+@option(
+    "--nodes",
+    "n_nodes",
+    type=int,
+    group=RUN,
+    help="Number of nodes.  [default: one a file, at least one a thread]",
+)
+@reading_options
 @printing_options
 def fit(
     data: tuple[str, ...],

@@ -12,6 +12,7 @@ import click
 import numpy as np
 
 from dbmd._utils.text import printable
+from dbmd.cli._groups import DATA, MAIN, OUTPUT, GroupedCommand, option
 from dbmd.cli._options import LocalPath, Names, printing_options, reading_options
 from dbmd.cli._output import print_json, print_result
 from dbmd.cli._progress import duration
@@ -23,16 +24,34 @@ from dbmd.storage import remove_leftovers, temporary_name
 FORMATS = (".parquet", ".csv", ".npy")
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("model", type=LocalPath())
 @click.argument("data", nargs=-1, required=True)
-@click.option("-o", "--output", type=LocalPath(dir_okay=False), required=True, help="File: parquet, csv or npy.")
-@click.option("--source", help="Column that names the source of each row.  [default: as in the fit, if it is there]")
-@click.option("--columns", type=Names(), help="Columns to take, with commas between them.  [default: as in the fit]")
-@click.option("--drop", multiple=True, help="Column to leave out. May be given several times.")
-@click.option("--keep", multiple=True, help="Column to copy into the output, an id say. May be given several times.")
+@option(
+    "-o",
+    "--output",
+    type=LocalPath(dir_okay=False),
+    required=True,
+    group=MAIN,
+    help="File: parquet, csv or npy.",
+)
+@option(
+    "--source",
+    group=MAIN,
+    help="Column that names the source of each row.  [default: as in the fit, if it is there]",
+)
+@option(
+    "--keep",
+    multiple=True,
+    group=MAIN,
+    help="Column to copy into the output, an id say. May be given several times.",
+)
+@option(
+    "--columns", type=Names(), group=DATA, help="Columns to take, with commas between them.  [default: as in the fit]"
+)
+@option("--drop", multiple=True, group=DATA, help="Column to leave out. May be given several times.")
+@option("--overwrite", is_flag=True, group=OUTPUT, help="Replace a file that is there.")
 @reading_options
-@click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
 @printing_options
 def transform(
     model: Path,
