@@ -116,3 +116,15 @@ function interact(host, marks, reach = 12) {
 
 document.addEventListener("pointerdown", (event) => { if (active && !active.host.contains(event.target)) hide(); });
 addEventListener("scroll", place, { passive: true });
+
+// -- The numbers of a chart, for those who want to save them ----------------------------------------------------------
+// A table is [[header, ...], [value, ...], ...]; a drawing sets it again. It may be a function, called when it is wanted.
+
+function setTable(host, rows) {
+  (host.closest("figure.chart") || host).__table = rows;
+}
+
+function tableOf(host) {
+  const rows = (host.closest("figure.chart") || host).__table;
+  return typeof rows === "function" ? rows() : rows;
+}
