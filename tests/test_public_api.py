@@ -52,7 +52,7 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_the_public_modules_are_the_ones_that_the_package_names():
-    expected = {"metrics", "tl", "spark", "engines", "errors", "data.datasets", "protocols"}
+    expected = {"metrics", "pl", "tl", "spark", "engines", "errors", "data.datasets", "protocols"}
     assert set(PUBLIC) == {"dbmd"} | {f"dbmd.{name}" for name in expected}
 
 

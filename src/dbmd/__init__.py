@@ -16,6 +16,7 @@ Public are the names in ``__all__`` of the modules below, with their documented 
 
     dbmd                  the estimator, files of any size, saved models
     dbmd.metrics          how well clusters agree with classes
+    dbmd.pl               figures with matplotlib
     dbmd.tl               AnnData
     dbmd.spark            pyspark.ml
     dbmd.engines          what an engine sends, and how long that takes
@@ -36,17 +37,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"  # the only place: pyproject.toml takes it from here
-__all__ = ["DBMD", "__version__", "engines", "errors", "load", "metrics", "open_data", "tl"]
+__all__ = ["DBMD", "__version__", "engines", "errors", "load", "metrics", "open_data", "pl", "tl"]
 
 if TYPE_CHECKING:
-    from dbmd import engines, errors, metrics, tl
+    from dbmd import engines, errors, metrics, pl, tl
     from dbmd.dataset import open_data
     from dbmd.estimator import DBMD, load
 
 
 # Loaded when first used: scikit-learn takes a second, and not every use of dbmd needs it.
 _HOMES = {"DBMD": "dbmd.estimator", "load": "dbmd.estimator", "open_data": "dbmd.dataset"}
-_MODULES = ("engines", "errors", "metrics", "tl")  # not spark: import * must work without pyspark
+_MODULES = ("engines", "errors", "metrics", "pl", "tl")  # not spark: import * must work without pyspark
 
 
 def __getattr__(name: str) -> Any:
