@@ -37,17 +37,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"  # the only place: pyproject.toml takes it from here
-__all__ = ["DBMD", "__version__", "engines", "errors", "load", "metrics", "open_data", "pl", "tl"]
+__all__ = ["DBMD", "__version__", "choose_components", "engines", "errors", "load", "metrics", "open_data", "tl"]
 
 if TYPE_CHECKING:
     from dbmd import engines, errors, metrics, pl, tl
     from dbmd.dataset import open_data
-    from dbmd.estimator import DBMD, load
+    from dbmd.estimator import DBMD, choose_components, load
 
 
 # Loaded when first used: scikit-learn takes a second, and not every use of dbmd needs it.
-_HOMES = {"DBMD": "dbmd.estimator", "load": "dbmd.estimator", "open_data": "dbmd.dataset"}
-_MODULES = ("engines", "errors", "metrics", "pl", "tl")  # not spark: import * must work without pyspark
+_HOMES = {
+    "DBMD": "dbmd.estimator",
+    "choose_components": "dbmd.estimator",
+    "load": "dbmd.estimator",
+    "open_data": "dbmd.dataset",
+}
+_MODULES = ("engines", "errors", "metrics", "tl")  # not spark: import * must work without pyspark
 
 
 def __getattr__(name: str) -> Any:

@@ -9,6 +9,8 @@
     _advisor.py      what a user should know about data and fit
     fitted.py        the arrays of a model that memberships of further samples depend on
     _new_sources.py  noise levels and offsets of sources that the model does not know
+    _halves.py       fits of two halves of the data, and whether they agree
+    _choosing.py     how many components two halves agree on
     _memberships.py  memberships and likelihood; lazily for collections of Dask
 
 The other interfaces (pyspark.ml, AnnData, command line) are built on this one.
@@ -17,9 +19,12 @@ The other interfaces (pyspark.ml, AnnData, command line) are built on this one.
 from __future__ import annotations
 
 from dbmd.estimator import _old_pickles  # noqa: F401  so that what earlier versions pickled can be loaded
+from dbmd.estimator._choosing import Choice, choose_components
 from dbmd.estimator._dbmd import DBMD, load
 
-__all__ = ["DBMD", "load"]
+__all__ = ["DBMD", "Choice", "choose_components", "load"]
 
 # Pickles name the class by its module: the public one, whatever file it is in today.
-DBMD.__module__ = load.__module__ = __name__
+for public in (DBMD, Choice, choose_components, load):
+    public.__module__ = __name__
+del public

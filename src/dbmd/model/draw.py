@@ -248,7 +248,38 @@ class Chances:
         return np.asarray(np.minimum(1.0, chance), np.float64)
 
 
-def draw_fraction(node: Node, *, seed: int, chances: Chances) -> tuple[Node, DrawnSamples]:
+@dataclass(frozen=True)
+class EvenChances:
+    """The probability of each sample to be drawn: the same for all of a source, or in proportion to their weights.
+
+    Attributes
+    ----------
+    fractions : dict of int to float
+        For each source the fraction of its samples that is drawn, on average.
+    mean_weights : dict of int to float
+        For each source the mean weight of its samples.
+    """
+
+    fractions: dict[int, float]
+    mean_weights: dict[int, float]
+
+    @classmethod
+    def of(cls, known: PerSource[Moments], fraction: float, least: int) -> EvenChances:
+        """Return the probabilities for a fraction of the samples, but at least so many of each source."""
+        fractions = {c: min(1.0, max(fraction, least / each.rows)) for c, each in known.items()}
+        return cls(fractions, {c: each.n / each.rows for c, each in known.items()})
+
+    def at(self, Xt: Any, source_code: int, weights: Float | None = None) -> Float:
+        """Return the probabilities of samples of one source, with weights of shape (n,) or none; shape (n,)."""
+        fraction = self.fractions.get(source_code, 0.0)  # a source without weight has none
+        if weights is None:
+            return np.full(Xt.shape[0], fraction)
+        if fraction >= 1.0:
+            return np.asarray(np.sign(weights), np.float64)
+        return np.asarray(np.minimum(1.0, fraction * weights / self.mean_weights.get(source_code, 1.0)), np.float64)
+
+
+def draw_fraction(node: Node, *, seed: int, chances: Chances | EvenChances) -> tuple[Node, DrawnSamples]:
     """Node: draw each sample with its probability, independently of all others. Missing entries are NaN again.
 
     A drawn sample stands for its weight over its probability.
