@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from dbmd._utils.phases import OnPhase, ignore_phase
 from dbmd._utils.threads import one_blas_thread
 from dbmd.config import Config
 from dbmd.engines import Metered
@@ -71,6 +72,7 @@ def fit(
     resume: State | None = None,
     on_iteration: OnIteration = lambda state: None,
     on_sample: Callable[[Sample], object] = lambda sample: None,
+    on_phase: OnPhase = ignore_phase,
 ) -> Result:
     """Return the best of ``config.n_init`` fits.
 
@@ -100,17 +102,20 @@ def fit(
         descent stops.
     on_sample : callable
         Called with the samples that are drawn for each start, if any are.
+    on_phase : callable
+        Called with what is done next, in words, and in a phase with iterations of its own with the number of each.
 
     Returns
     -------
     Result
     """
-    setting = Setting(engine, config, n_sources, dtype, known, on_sample)
+    setting = Setting(engine, config, n_sources, dtype, known, on_sample, on_phase)
     parts = setting.parts
     given = config.start(n_features) if known is None or known.shape[1] < config.n_components else known
     attempts = config.n_init if start is None and given is None else 1
     sums: PerSource[Moments] = PerSource()
     if resume is None or attempts > 1:
+        on_phase("finding means and variances")
         sums = engine.ask(moments)
         check_magnitude(sums, dtype)
     # All attempts have the same noise excess: only then can their objectives be compared.
@@ -135,11 +140,13 @@ def fit(
                 state = find_start(*basis, descend)
             evidence = state.evidence
             state = replace(state, attempt=attempt, best=best)
+        on_phase("fitting all samples")
         with one_blas_thread():  # matrices of the size of W are small: threads would mostly wait for each other
             state = descend(state, setting, on_iteration)
         best = min((s for s in (state.best, replace(state, best=None)) if s), key=_last_objective)
     assert best is not None
 
+    on_phase("finding the last memberships")
     return finish(best, setting, n_classes)
 
 

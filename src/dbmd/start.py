@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dbmd._utils.phases import OnPhase, ignore_phase
 from dbmd._utils.threads import one_blas_thread
 from dbmd.config import Config
 from dbmd.data.partition import partition
@@ -50,6 +51,8 @@ from dbmd.sweep import sweep
 SAMPLE_NODES, SAMPLES_PER_NODE = 8, 1000
 SAMPLE_TOL = 0.1  # tolerance of the fit of a sample, relative to that of all samples: an iteration there costs little
 
+FITTING_A_SAMPLE = "fitting the samples drawn"
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -69,6 +72,8 @@ class Setting:
         The known components.
     on_sample : callable
         Called with the samples that are drawn for the start.
+    on_phase : callable
+        Called with what is done next.
     """
 
     engine: Engine
@@ -77,6 +82,7 @@ class Setting:
     dtype: np.dtype[Any]
     known: Float | None = None
     on_sample: Callable[[Sample], object] = lambda sample: None
+    on_phase: OnPhase = ignore_phase
 
     @property
     def parts(self) -> Parts:
@@ -88,7 +94,7 @@ class Setting:
         return W if self.known is None else replace_nearest(W, self.known)
 
 
-Descend = Callable[[State, Setting], State]
+Descend = Callable[[State, Setting, Callable[[State], object]], State]
 
 
 def find_start(
@@ -114,17 +120,20 @@ def find_start(
     evidence : Evidence, optional
         How memberships are integrated out, if it is known already.
     descend : callable
-        ``descend(state, setting)`` fits the sample: :func:`dbmd.algorithm.descend`.
+        ``descend(state, setting, on_iteration)`` fits the sample: :func:`dbmd.algorithm.descend`.
     """
     config, dtype, parts = setting.config, setting.dtype, setting.parts
     r, n_patterns = parts.n_components, parts.n_patterns
     if config.init != "k-means++":
+        setting.on_phase("finding a start")
         W = STARTS[str(config.init)](setting.engine.ask, r, seed)
         return start_from(setting, moments, seed, evidence, setting.with_known(W))
+    setting.on_phase("drawing samples to start from")
     sample = draw_sample(setting.engine.ask, moments, n_patterns, seed, has_offsets=bool(parts.n_offsets))
     setting.on_sample(sample)
     D = source_means(sample, setting.n_sources) if parts.n_offsets else None
     centred = sample if D is None else without_offsets(sample, D)
+    setting.on_phase("clustering the samples drawn")
     with ThreadPoolExecutor(available_threads()) as pool, one_blas_thread():
         clusters = k_means(centred, r, seed, pool.map)
         Xt = clusters.Xt
@@ -140,8 +149,13 @@ def find_start(
     starts = [parts.assemble(setting.with_known(W), D) for W in candidates]
     if config.inference == "map" and not sample.is_worth_a_peak_fit:
         return begin(setting, starts[0])
+
+    def on_iteration(now: State) -> None:
+        setting.on_phase(FITTING_A_SAMPLE, len(now.history))
+
     # In float64 whatever the type of the data: the many small moves of this fit would be lost in the rounding of
     # float32. Of reduced samples everything but the memberships is in float64 anyway.
+    setting.on_phase(FITTING_A_SAMPLE)
     sample_type = dtype if isinstance(Xt, LowRank) else np.dtype(np.float64)
     with LocalEngine(_nodes_on_the_driver(sample, Xt, sample_type)) as driver, one_blas_thread():
         sample_config = replace(config, solver="exact", solver_options=None, tol=SAMPLE_TOL * config.tol)
@@ -151,7 +165,7 @@ def find_start(
             state = begin(sample_setting, V)
             if evidence is not None:
                 state = replace(state, evidence=Evidence.of(evidence.excess, len(sample.source_codes), n_patterns))
-            states.append(descend(state, sample_setting))
+            states.append(descend(state, sample_setting, on_iteration))
     state = _best_fit(states, float(sample.weights.sum()))
     origin = state.origin.astype(dtype).astype(np.float64)  # exact in the type of the samples
     floor = state.floor * least_level(dtype) / least_level(sample_type)
@@ -195,6 +209,7 @@ def start_from(
         mean = sum(each.total for each in moments.values()) / sum(each.n for each in moments.values())
         for c, each in moments.items():
             D[:, c] = each.total / each.n - mean
+    setting.on_phase("measuring distances to the start")
     state = begin(setting, parts.assemble(W, D), sigma2)
     if setting.config.inference == "evidence" and evidence is None:
         evidence = _find_evidence(setting, moments, seed, state.sigma2)
@@ -224,6 +239,7 @@ def _find_evidence(setting: Setting, moments: PerSource[Moments], seed: int, sig
     """Return how to integrate memberships out, with the noise excess of a sample at given noise levels."""
     parts = setting.parts
     r = parts.n_patterns
+    setting.on_phase("drawing samples to see how noise is spread")
     sample = draw_sample(setting.engine.ask, moments, r, seed, has_offsets=bool(parts.n_offsets))
     setting.on_sample(sample)
     if parts.n_offsets:

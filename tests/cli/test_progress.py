@@ -1,5 +1,7 @@
 """Progress: a bar on a terminal, lines in a log, nothing if that is asked for."""
 
+import io
+import itertools
 import json
 import os
 import pty
@@ -7,12 +9,15 @@ import re
 import subprocess
 import sys
 import termios
+import threading
+import time
 
 import numpy as np
 import pytest
 
 from cli.running import run, samples, write_parquet
-from dbmd.cli import _progress
+from dbmd.cli import _phases, _progress
+from dbmd.cli._phases import Phases
 from dbmd.cli._progress import Progress, duration, iterations_left
 from dbmd.model.objective import Objective
 from dbmd.model.result import Iteration, State
@@ -136,6 +141,132 @@ def test_lines_are_seconds_apart_but_the_last_is_there(capsys):
             progress(state)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0] for line in lines] == ["iteration 1", "iteration 50"]
+
+
+class Clock:
+    """A clock that goes on when it is told to."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    monkeypatch.setattr(_phases, "SECONDS_TO_A_LINE", 1.0)
+    return Clock()
+
+
+def test_a_log_gets_a_line_about_a_phase_that_takes_a_second_and_one_every_half_a_minute(capsys, clock):
+    progress = Phases("reading the data", quiet=False, clock=clock)  # without its thread, which would draw as well
+    told = []
+
+    def after(seconds):
+        clock.now += seconds
+        progress.draw()
+        told.extend(capsys.readouterr().err.splitlines())
+
+    after(0.9)
+    assert told == []
+    progress.read(1000)
+    after(0.2)
+    after(29.0)
+    assert told == ["reading the data, 1,000 rows"]
+    after(1.0)
+    assert told[1:] == ["reading the data, 1,000 rows"]
+    progress.phase("clustering")
+    after(0.5)
+    progress.phase("fitting")
+    after(0.9)
+    progress.phase("fitting", 3)  # a step of the same phase
+    after(0.2)
+    assert told[2:] == ["fitting, iteration 3"]
+    progress.rows_of_a_pass = 400
+    progress.phase("last pass")
+    progress.read(400)
+    progress.read(100)  # of the next pass
+    after(2.0)
+    assert told[3:] == ["last pass, 25% of the rows"]
+
+
+def test_phases_stand_between_the_iterations_of_a_fit(capsys, clock):
+    progress = Progress(quiet=False, max_iter=10, tol=1e-3, clock=clock)
+    for state in states(3, 2):
+        if len(state.history) == 1:
+            progress.phase("fitting")
+            clock.now += 5.0
+            progress.draw()
+        progress(state)
+        clock.now += 0.1
+        progress.draw()
+    progress.phase("last pass")
+    clock.now += 5.0
+    progress.draw()
+    lines = [line.split(", objective")[0] for line in capsys.readouterr().err.splitlines()]
+    one = ["fitting", "iteration 1", "iteration 3"]
+    assert lines == [*one, "fitting", "start 2, iteration 1", "start 2, iteration 2", "last pass"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_shows_each_phase_and_the_time_goes_on_by_itself(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr(_phases, "SECONDS_BETWEEN_FRAMES", 0.005)
+    with Phases("reading the data", quiet=False) as progress:
+        progress.read(1234)
+        deadline = time.monotonic() + 10.0
+        while terminal.getvalue().count("reading the data, 1,234 rows [00:0") < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)  # nothing is reported meanwhile
+        progress.phase("clustering")
+        progress.draw()
+        progress.print_line("A line.")
+    frames = re.split(r"[\r\n]+", terminal.getvalue())
+    assert len([frame for frame in frames if frame.startswith("reading the data, 1,234 rows [")]) >= 3
+    assert any(frame.startswith("clustering [") for frame in frames)
+    assert "A line." in frames
+    assert not frames[-1].strip()  # it is wiped out
+
+
+def test_a_terminal_shows_phases_then_iterations_then_phases(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr(_phases, "SECONDS_BETWEEN_FRAMES", 60.0)
+    with Progress(quiet=False, max_iter=10, tol=1e-3) as progress:
+        for name in ("fitting", "last pass"):
+            progress.phase(name)
+            progress.draw()
+            for state in states(4 if name == "fitting" else 0):
+                progress(state)
+    frames = [frame.strip() for frame in re.split(r"[\r\n]+", terminal.getvalue()) if frame.strip()]
+    kinds = [re.match(r"fitting|last pass|fit(?=: .* passes, objective)|", frame)[0] for frame in frames]
+    assert [kind for kind, _ in itertools.groupby(kinds) if kind] == ["fitting", "fit", "last pass"]
+
+
+def test_quiet_has_neither_thread_nor_lines(capsys, clock):
+    before = threading.active_count()
+    with Phases("reading the data", quiet=True, clock=clock) as progress:
+        assert threading.active_count() == before
+        clock.now += 100.0
+        progress.draw()
+    assert capsys.readouterr().err == ""
+
+
+def test_fit_check_and_transform_tell_what_they_do(data, tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(Phases, "phase", lambda self, name, step=0: told.append(name))
+    run(*fit(data, tmp_path, "--check", "--scaling", "standard"))
+    assert "comparing fits of a sample with and without offsets" in told
+    assert told.count("finding the scales of the features") == 2  # of the check and of the fit
+    assert told[-1] == "finding the last memberships"
+    told.clear()
+    run("transform", tmp_path / "model", data, "-o", tmp_path / "H.csv")
+    assert told == ["finding the noise of the sources", "finding memberships"]
 
 
 def test_a_fit_that_stops_before_its_first_iteration_logs_nothing(capsys):

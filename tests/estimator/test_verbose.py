@@ -17,14 +17,32 @@ def unconfigure(monkeypatch):
     return lambda: monkeypatch.setattr(logging.getLogger(), "handlers", [])
 
 
+PHASES = [
+    "finding means and variances",
+    "drawing samples to start from",
+    "clustering the samples drawn",
+    "fitting the samples drawn",
+    "fitting all samples",
+]
+LAST = "finding the last memberships"
+
+
 def expected_lines(model):
+    return [
+        *PHASES,
+        *iteration_lines(model),
+        LAST,
+    ]
+
+
+def iteration_lines(model):
     return [
         f"iteration {r.iteration}: objective {r.objective:.8g}, {r.rounds} rounds, {r.seconds:.2f} s"
         for r in model.history_
     ]
 
 
-def test_verbose_prints_a_line_for_each_iteration(unconfigure, capsys, data):
+def test_verbose_prints_a_line_for_each_phase_and_iteration(unconfigure, capsys, data):
     unconfigure()
     X, source = data
     fitted(X, source)
@@ -42,7 +60,7 @@ def test_verbose_prints_a_line_for_each_further_batch(unconfigure, capsys, data)
     X, source = data
     model = DBMD(3, random_state=0, verbose=1).partial_fit(X[:100], source=source[:100])
     n_first = len(capsys.readouterr().out.splitlines())
-    assert n_first == model.n_iter_
+    assert n_first == len(PHASES) + model.n_iter_ + 1
     model.partial_fit(X[100:], source=source[100:])
     [line] = capsys.readouterr().out.splitlines()
     assert line.startswith(f"[DBMD] batch 2: objective {model.objective_:.8g}, ")
@@ -53,6 +71,39 @@ def test_lines_go_to_the_log_of_an_application_and_are_not_printed(caplog, capsy
     model = fitted(X, source, verbose=1)
     assert caplog.record_tuples == [("dbmd", logging.INFO, line) for line in expected_lines(model)]
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "phases"),
+    [
+        ({"scaling": "standard"}, ["finding the scales of the features", *PHASES, LAST]),
+        ({"missing": "drop"}, ["finding missing values", *PHASES, LAST]),
+        (
+            {"init": "random"},
+            [
+                PHASES[0],
+                "finding a start",
+                "measuring distances to the start",
+                "drawing samples to see how noise is spread",
+                PHASES[-1],
+                LAST,
+            ],
+        ),
+        ({"n_init": 2}, [*PHASES, *PHASES[1:], LAST]),
+    ],
+)
+def test_the_phases_are_those_that_a_fit_has(caplog, data, parameters, phases):
+    fitted(*data, verbose=1, **parameters)
+    told = [record.getMessage() for record in caplog.records]
+    assert [line for line in told if not line.startswith("iteration ")] == phases
+
+
+def test_a_check_tells_what_it_tries(caplog, data):
+    X, source = data
+    DBMD(3, random_state=0, verbose=1).check(X, source=source)
+    *_, offsets, scaling, brightness = [record.getMessage() for record in caplog.records]
+    for line, part in ((offsets, "offsets"), (scaling, "scaling"), (brightness, "brightness")):
+        assert line == f"comparing fits of a sample with and without {part}"
 
 
 def test_a_handler_of_the_logger_itself_gets_each_line_once(unconfigure, capsys, monkeypatch, data):
@@ -106,7 +157,7 @@ def test_of_two_fits_at_a_time_each_line_is_printed_once(unconfigure, capsys, da
     for thread in threads:
         thread.join()
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == models["first"].n_iter_ + models["second"].n_iter_
+    assert len(lines) == models["first"].n_iter_ + models["second"].n_iter_ + 2 * (len(PHASES) + 1)
 
 
 def test_a_script_that_knows_nothing_of_logging_sees_the_lines():
@@ -116,8 +167,8 @@ from dbmd import DBMD
 print(DBMD(3, random_state=0, verbose=1).fit(load_iris().data).n_iter_)
 """
     *lines, n_iter = run_python(code).splitlines()
-    assert len(lines) == int(n_iter)
-    assert all(line.startswith("[DBMD] iteration ") for line in lines)
+    assert len([line for line in lines if line.startswith("[DBMD] iteration ")]) == int(n_iter)
+    assert all(line.startswith("[DBMD] ") for line in lines)
 
 
 def test_a_script_with_basic_logging_gets_the_lines_in_its_log_alone():
@@ -129,5 +180,5 @@ from dbmd import DBMD
 print(DBMD(3, random_state=0, verbose=1).fit(load_iris().data).n_iter_)
 """
     *lines, n_iter = run_python(code).splitlines()
-    assert len(lines) == int(n_iter)
-    assert all(line.startswith("INFO:dbmd:iteration ") for line in lines)
+    assert len([line for line in lines if line.startswith("INFO:dbmd:iteration ")]) == int(n_iter)
+    assert all(line.startswith("INFO:dbmd:") for line in lines)

@@ -65,6 +65,12 @@ def progress_log(verbose: int) -> Iterator[Callable[[str], None]]:
         _hide()
 
 
+def log_phase(log: Callable[[str], None], phase: str, step: int = 0, /) -> None:
+    """Log a phase of a fit; its iterations are of no interest in a log."""
+    if not step:
+        log(phase)
+
+
 def _show() -> None:
     global _n_shown, _has_set_level
     with _lock:

@@ -22,6 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from dbmd import algorithm
+from dbmd._utils.phases import OnPhase, ignore_phase
 from dbmd.advice.columns import variances
 from dbmd.advice.findings import Finding
 from dbmd.config import Config
@@ -128,7 +129,14 @@ class _Fits:
         return -change / float(sample.weights.sum()) - jacobian
 
 
-def compare(sample: Sample, config: Config, n_sources: int, seed: int, known: Float | None = None) -> Comparison:
+def compare(
+    sample: Sample,
+    config: Config,
+    n_sources: int,
+    seed: int,
+    known: Float | None = None,
+    on_phase: OnPhase = ignore_phase,
+) -> Comparison:
     """Return what scaling, offsets and brightness would change, by fits of a sample.
 
     Parameters
@@ -143,6 +151,8 @@ def compare(sample: Sample, config: Config, n_sources: int, seed: int, known: Fl
         Of the starts.
     known : array of shape (m, n_known), optional
         The known components.
+    on_phase : callable
+        Called with what is tried next.
     """
     fits, sample = _Fits(n_sources, seed, known), _fewer(sample, config.n_components)
     config = replace(config, inference="evidence", alpha=1.0, init="k-means++", n_init=1)
@@ -150,6 +160,7 @@ def compare(sample: Sample, config: Config, n_sources: int, seed: int, known: Fl
     pays: list[str] = []
 
     def try_part(name: str, with_it: Config) -> Config:
+        on_phase(f"comparing fits of a sample with and without {name}")
         gains[name] = fits.gain(sample, config, with_it)
         if gains[name] <= CLEAR:
             return config
@@ -161,6 +172,7 @@ def compare(sample: Sample, config: Config, n_sources: int, seed: int, known: Fl
         config = try_part("offsets", replace(config, offsets=True))
     varied = _without_shared_values(sample)
     if config.scaling is None and known is None and varied.Xt.shape[1] >= LEAST_FEATURES:
+        on_phase("comparing fits of a sample with and without scaling")
         gains["scaling"] = fits.gain(varied, config, config, _deviations(varied))
         if gains["scaling"] > max(CLEAR, CLEAR_OF_SCALES * varied.Xt.shape[1]):
             pays.append("scaling")

@@ -20,6 +20,7 @@ from dbmd.algorithm import COLD_EVERY
 from dbmd.cli._errors import sentence
 from dbmd.cli._options import in_options, option_name
 from dbmd.cli._output import print_json, print_message, print_result
+from dbmd.cli._phases import Phases
 from dbmd.cli._progress import Progress
 from dbmd.cli._stopping import SavesWhenStopped, save_state
 from dbmd.cli._summary import in_words, summary
@@ -28,6 +29,7 @@ from dbmd.data.address import shown
 from dbmd.dataset import Dataset, open_data
 from dbmd.errors import DataWarning
 from dbmd.estimator import DBMD, load
+from dbmd.estimator._checking import check_dataset
 from dbmd.model.known import Known
 from dbmd.model.result import State
 from dbmd.report.basis import check_image_shape
@@ -139,9 +141,13 @@ class FitRun:
             self._remove_leftovers()
             with SavesWhenStopped(lock) as stopping:
                 model, checkpoint = self._fit(stopping)
-                self._save(model, checkpoint)
-            with _naming_what_is_saved(
-                f"The model is saved in {self.output}, but not its report (dbmd report {quoted(str(self.output))})"
+                with Phases("saving the model", quiet=self.quiet):
+                    self._save(model, checkpoint)
+            with (
+                _naming_what_is_saved(
+                    f"The model is saved in {self.output}, but not its report (dbmd report {quoted(str(self.output))})"
+                ),
+                Phases("writing the report", quiet=self.quiet),
             ):
                 checkpoint.remove()
                 if self.wants_report:
@@ -165,7 +171,7 @@ class FitRun:
         """Fit the data, from the checkpoint if there is one to resume; print warnings after the progress."""
         model = DBMD(**self.params)
         with (
-            Progress(quiet=self.quiet, max_iter=self.params["max_iter"]) as progress,
+            Progress(quiet=self.quiet, max_iter=self.params["max_iter"], tol=self.params["tol"]) as progress,
             _warnings_for_users() as caught,
             open_data(self.data, **self.read, on_rows=progress.read, engine=self.params["engine"]) as data,
         ):
@@ -178,14 +184,14 @@ class FitRun:
                 state = checkpoint.read()
                 progress.print_line(f"Going on after iteration {len(state.history)}.")
             stopping.checkpoint = checkpoint
-            progress.begin(data.shape[0], self.params["tol"])
+            progress.rows_of_a_pass = data.shape[0]
 
             def on_iteration(now: State) -> None:
                 checkpoint(now)  # first: what was shown can be saved
                 progress(now)
 
-            compared = model.check(data) if self.check else None
-            model.fit_data(data, resume=state, on_iteration=on_iteration)
+            compared = check_dataset(model, data, progress.phase) if self.check else None
+            model.fit_data(data, resume=state, on_iteration=on_iteration, on_phase=progress.phase)
         if compared is not None:
             model.fit_info_["check"] = dict(compared.gains)
             model.fit_info_["warnings"] += [finding.asdict() for finding in compared.findings()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from dbmd._utils.text import printable
 from dbmd.cli._groups import DATA, MAIN, OUTPUT, GroupedCommand, option
 from dbmd.cli._options import LocalPath, Names, printing_options, reading_options
 from dbmd.cli._output import print_json, print_result
+from dbmd.cli._phases import Phases
 from dbmd.cli._progress import duration
 from dbmd.data.address import shown
 from dbmd.errors import DataError
@@ -22,6 +24,7 @@ from dbmd.report.numbers import plural
 from dbmd.storage import remove_leftovers, temporary_name
 
 FORMATS = (".parquet", ".csv", ".npy")
+READING = "reading the data"
 
 
 @click.command(cls=GroupedCommand)
@@ -115,17 +118,21 @@ def transform(
         **{name: read[name] for name in ("header", "delimiter", "memory")},
     )
     chosen |= {k: v for k, v in {"source": source, "columns": columns, "drop": drop}.items() if v}
-    dataset = open_data(data, keep=keep, **chosen, **read)
-    if dataset.shape[1] != fitted.n_features_in_:
-        raise DataError(
-            f"{shown(data[0])}: has {dataset.shape[1]} features where the model has {fitted.n_features_in_}. "
-            "Say which to take with --columns or --drop."
-        )
-    block = dataset.nodes(1, arrays.parts.n_patterns)[0].samples
-    block = block if arrays.preparation is None else arrays.preparation.of(block)
-    pieces = iter_memberships(block, membership_model(arrays, dataset), n_threads=available_threads())
-    n, left_out = dataset.shape[0], [0]
-    _write(output, _counting(_shown(pieces, n, quiet), left_out), fitted, n)
+    with Phases(READING, quiet=quiet) as progress:
+        dataset = open_data(data, keep=keep, on_rows=partial(_count_while_reading, progress), **chosen, **read)
+        if dataset.shape[1] != fitted.n_features_in_:
+            raise DataError(
+                f"{shown(data[0])}: has {dataset.shape[1]} features where the model has {fitted.n_features_in_}. "
+                "Say which to take with --columns or --drop."
+            )
+        n, left_out = dataset.shape[0], [0]
+        block = dataset.nodes(1, arrays.parts.n_patterns)[0].samples
+        block = block if arrays.preparation is None else arrays.preparation.of(block)
+        progress.phase("finding the noise of the sources")
+        pieces = iter_memberships(block, membership_model(arrays, dataset), n_threads=available_threads())
+        progress.phase("finding memberships")
+        progress.rows_of_a_pass = n
+        _write(output, _counting(_shown(pieces, progress), left_out), fitted, n)
     seconds = time.perf_counter() - clock
     if as_json:
         print_json({"output": str(output), "n_samples": n, "left_out": sum(left_out), "seconds": round(seconds, 3)})
@@ -154,14 +161,17 @@ def _as_in_the_fit(fitted: Any, paths: tuple[str, ...], *, needs_source: bool, *
     return chosen
 
 
-def _shown(pieces: Iterable[Any], n: int, quiet: bool) -> Iterable[Any]:
-    """Yield the pieces, and show the progress."""
-    from tqdm import tqdm
+def _count_while_reading(progress: Phases, rows: int) -> None:
+    """Count rows that are read; later those are counted whose memberships are found."""
+    if progress.name == READING:
+        progress.read(rows)
 
-    with tqdm(total=n, unit=" rows", unit_scale=True, disable=True if quiet else None, leave=False) as bar:
-        for piece in pieces:
-            yield piece
-            bar.update(len(piece[1]))
+
+def _shown(pieces: Iterable[Any], progress: Phases) -> Iterable[Any]:
+    """Yield the pieces, and count their rows."""
+    for piece in pieces:
+        yield piece
+        progress.read(len(piece[1]))
 
 
 def _counting(pieces: Iterable[Any], left_out: list[int]) -> Iterable[Any]:

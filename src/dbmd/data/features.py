@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dbmd._utils.phases import OnPhase, ignore_phase
 from dbmd.data.preparation import Preparation, PreparedSamples
 from dbmd.errors import DataError
 from dbmd.model.node import Node
@@ -156,6 +157,7 @@ def find_preparation(
     log: bool = False,
     missing: Literal["error", "allow", "drop"] = "error",
     feature_names: Sequence[str] | None = None,
+    on_phase: OnPhase = ignore_phase,
 ) -> Preparation | None:
     """Return how the samples of an engine are prepared; None if they stay as they are.
 
@@ -173,11 +175,14 @@ def find_preparation(
         What to do with missing entries.
     feature_names : sequence of str, optional
         Names of the features, for messages.
+    on_phase : callable
+        Called before the pass, if there is one.
     """
     by_sample = scaling if scaling in ("sum", "l2") else None
     found = Preparation(log, by_sample, drops=missing == "drop")
     if scaling not in ("standard", "minmax") and missing == "error":
         return None if found.is_identity else found
+    on_phase("finding the scales of the features" if scaling in ("standard", "minmax") else "finding missing values")
     seen = engine.ask(partial(feature_moments, preparation=found))
     features = seen.features
     _check_there(seen, feature_names, drops=found.drops)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
+from dbmd._utils.logs import log_phase, progress_log
+from dbmd._utils.phases import OnPhase, ignore_phase
 from dbmd.advice.check import Comparison, compare
 from dbmd.config import Config
 from dbmd.data.features import find_preparation
+from dbmd.dataset import Dataset
 from dbmd.estimator._opening import opened
 from dbmd.estimator._units import known_in_scaled_units
 from dbmd.estimator.fitted import prepared
@@ -53,21 +57,36 @@ class CheckMixin:
         ('scaling',)
         """
         model = cast("DBMD", self)
-        config = Config.of(model)
-        seed = int(check_random_state(model.random_state).randint(2**31 - 1))
         # Names of features are those of a fit: a check sets nothing.
-        with opened(_copy(model), X, source, sample_weight, reset=True) as data:
-            parts, names = config.parts(data.n_sources), data.feature_names
-            with data.on(config.engine, config.n_nodes, parts.n_patterns) as engine:
-                preparation = find_preparation(
-                    engine, scaling=config.scaling, log=config.log, missing=config.missing, feature_names=names
-                )
-                engine = prepared(engine, preparation)
-                sums = engine.ask(moments)
-                check_magnitude(sums, data.dtype)
-                sample = draw_sample(engine.ask, sums, parts.n_patterns, seed)
-            known = known_in_scaled_units(config, data.shape[1], names, preparation)
-            return compare(sample, config, data.n_sources, seed, known)
+        with (
+            opened(_copy(model), X, source, sample_weight, reset=True) as data,
+            progress_log(model.verbose) as log,
+        ):
+            return check_dataset(model, data, partial(log_phase, log))
+
+
+def check_dataset(model: DBMD, data: Dataset, on_phase: OnPhase = ignore_phase) -> Comparison:
+    """Compare fits of some samples of a dataset; see :meth:`DBMD.check`. ``on_phase`` is told what is done next."""
+    config = Config.of(model)
+    seed = int(check_random_state(model.random_state).randint(2**31 - 1))
+    parts, names = config.parts(data.n_sources), data.feature_names
+    with data.on(config.engine, config.n_nodes, parts.n_patterns) as engine:
+        preparation = find_preparation(
+            engine,
+            scaling=config.scaling,
+            log=config.log,
+            missing=config.missing,
+            feature_names=names,
+            on_phase=on_phase,
+        )
+        engine = prepared(engine, preparation)
+        on_phase("finding means and variances")
+        sums = engine.ask(moments)
+        check_magnitude(sums, data.dtype)
+        on_phase("drawing samples to compare")
+        sample = draw_sample(engine.ask, sums, parts.n_patterns, seed)
+    known = known_in_scaled_units(config, data.shape[1], names, preparation)
+    return compare(sample, config, data.n_sources, seed, known, on_phase)
 
 
 def _copy(model: DBMD) -> DBMD:

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dbmd._utils.logs import progress_log
+from dbmd._utils.logs import log_phase, progress_log
+from dbmd._utils.phases import OnPhase, ignore_phase
 from dbmd.config import Config, Inference, Missing, NoiseKind, Scaling, Shares
 from dbmd.data.preparation import Preparation
 from dbmd.dataset import Dataset, framework_of
@@ -83,8 +84,8 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
         In :meth:`partial_fit`, the weight of earlier batches is multiplied by this, > 0 and <= 1, with each batch; 1
         forgets nothing.
     verbose : int, default=0
-        If not 0, log a line for each iteration and each further batch at the level INFO of the logger "dbmd", and print
-        it where logging is not configured.
+        If not 0, log a line for each phase of a fit, each iteration and each further batch at the level INFO of the
+        logger "dbmd", and print it where logging is not configured.
     effective_features : float, optional
         How many features with independent noise of equal variance a sample is worth, with ``inference="evidence"``.
         Estimated by default: real noise is larger along some directions, and these matter most.
@@ -311,7 +312,7 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
                 W, D = parts.components(state.V).T, parts.offsets(state.V).T if parts.n_offsets else None
                 return task.iteration(partial(usable_attributes, data, W, state.sigma2, D, preparation))
 
-            fit_dataset(self, data, None, on_iteration, on_preparation)
+            fit_dataset(self, data, None, on_iteration, on_preparation, partial(log_phase, log))
             found = self.scaled_components_, self.noise_variance_, getattr(self, "_scaled_offsets", None)
             task.end(partial(usable_attributes, data, *found, preparation))
         return self
@@ -322,6 +323,7 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
         *,
         resume: State | None = None,
         on_iteration: Callable[[State], object] = lambda state: None,
+        on_phase: OnPhase = ignore_phase,
     ) -> Self:
         """Fit a dataset, or resume an interrupted fit of it.
 
@@ -333,12 +335,15 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
             The state of the interrupted fit.
         on_iteration : callable
             Called with the state after each iteration; the fit stops when it returns a true value.
+        on_phase : callable
+            Called with what is done next, in words, as ``on_phase(phase)``, and in a phase that has iterations of its
+            own as ``on_phase(phase, iteration)``.
 
         Returns
         -------
         self : DBMD
         """
-        fit_dataset(self, data, resume, on_iteration)
+        fit_dataset(self, data, resume, on_iteration, on_phase=on_phase)
         return self
 
     def partial_fit(
@@ -376,7 +381,8 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
         is_first = not hasattr(self, "components_")
         with opened(self, X, source, sample_weight, reset=is_first) as data, progress_log(self.verbose) as log:
             if is_first:
-                return self.fit_data(data, on_iteration=lambda state: log(_iteration_line(state)))
+                on_phase = partial(log_phase, log)
+                return self.fit_data(data, on_iteration=lambda state: log(_iteration_line(state)), on_phase=on_phase)
             update(self, data)
             log(f"batch {self.n_steps_}: objective {self.objective_:.8g}, {self.fit_info_['seconds']:.2f} s")
         return self

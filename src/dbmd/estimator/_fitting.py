@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from dbmd import algorithm, online
+from dbmd._utils.phases import OnPhase, ignore_phase
 from dbmd.config import Config
 from dbmd.data.features import find_preparation
 from dbmd.data.preparation import Preparation
@@ -54,10 +55,12 @@ def fit_dataset(
     resume: State | None,
     on_iteration: Callable[[State], object],
     on_preparation: Callable[[Preparation | None], object] = lambda preparation: None,
+    on_phase: OnPhase = ignore_phase,
 ) -> None:
     """Fit a dataset, and set what was learned on the model; see :meth:`DBMD.fit_data`.
 
-    ``on_preparation`` is called once with how the data are scaled, None if they are not.
+    ``on_preparation`` is called once with how the data are scaled, None if they are not, and ``on_phase`` with what is
+    done next.
     """
     config = Config.of(model)
     n, m = data.shape
@@ -77,6 +80,7 @@ def fit_dataset(
             log=config.log,
             missing=config.missing,
             feature_names=data.feature_names,
+            on_phase=on_phase,
         )
         on_preparation(preparation)
         engine, advisor = prepared(given, preparation), Advisor(config, data, preparation)
@@ -94,6 +98,7 @@ def fit_dataset(
             resume=resume,
             on_iteration=on_iteration,
             on_sample=advisor.look_at,
+            on_phase=on_phase,
         )
         advisor.look_at_what_was_drawn(engine, resume, seed)
         advisor.look_at_rows_as_given(given, seed)
