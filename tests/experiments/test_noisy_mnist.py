@@ -135,6 +135,16 @@ def test_figures_table_and_claims_come_from_records_alone(records):
     assert len(draw.claims(records, ABOUT)) == 9
 
 
+def test_titles_stay_above_their_own_panels(records):
+    for figure in draw.draw(records, ABOUT).values():
+        figure.draw_without_rendering()
+        titles = [ax.title if ax.get_title() else ax._left_title for ax in figure.axes]
+        boxes = [title.get_window_extent() for title in titles]
+        for i, box in enumerate(boxes):
+            assert box.x1 <= figure.bbox.x1
+            assert not any(box.overlaps(other) for other in boxes[i + 1 :])
+
+
 def test_claims_follow_the_records(records):
     assert draw.claims(records, ABOUT)[2].holds  # a level for each source is clearly better
     worse = [r | {"accuracy": 0.1} if r["method"].startswith("source") else r for r in records if r["part"] == "images"]

@@ -2,9 +2,12 @@
 
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 
+from dbmd import DBMD
+from dbmd.model.profile import Profile
 from dbmd.report import words
 from dbmd.report.compute import describe
 from dbmd.report.page import render
@@ -125,3 +128,67 @@ def test_offsets_are_described_by_size_and_by_their_largest_features():
     assert found["b"]["size"] == 2.5
     assert [feature["name"] for feature in found["b"]["top"]] == ["z", "x"]
     assert found["a"] == {"name": "a", "size": 0.0, "top": []}
+
+
+def mixed(fractions, n):
+    """A model whose sources hold these parts of each cluster, and so many samples."""
+    fractions, n = np.asarray(fractions, float), np.asarray(n)
+    model = made_up(r=fractions.shape[1], sources=[f"lab {c}" for c in range(len(n))])
+    profile = Profile.zero(*fractions.shape)
+    profile.n[:], profile.sizes[:] = n, fractions * n[:, None]
+    profile.counts[:] = np.rint(profile.sizes)
+    model.profile_, model.cluster_sizes_ = profile, profile.sizes.sum(axis=0)
+    model.noise_variance_[:] = np.arange(1, len(n) + 1)
+    return describe(model)
+
+
+def test_sources_are_compared_with_each_other_and_not_with_the_mix_of_all():
+    """Each of these is within a tenth of the mean; they are not alike."""
+    said = " ".join(words.mix(mixed([[0.39, 0.61], [0.30, 0.70], [0.22, 0.78]], [100, 100, 100])))
+    assert "nearly the same" not in said
+    assert "39% of the memberships of lab 0, and 22% of those of lab 2" in said or "78%" in said
+    alike = " ".join(words.mix(mixed([[0.39, 0.61], [0.41, 0.59]], [100, 100])))
+    assert "nearly the same mix of clusters: no cluster's part of the memberships differs by more than 2 perc" in alike
+    assert "there is none" in alike
+
+
+def test_a_small_cluster_of_one_source_is_found_and_a_source_of_few_samples_says_nothing():
+    said = " ".join(words.mix(mixed([[0.48, 0.48, 0.04], [0.5, 0.5, 0.0]], [1000, 1000])))
+    assert "Hardly any source but lab 0 has cluster 2." in said
+    assert "there is none" not in said
+    said = " ".join(words.mix(mixed([[0.5, 0.5], [0.49, 0.51], [1.0, 0.0]], [100, 100, 2])))
+    assert "All sources of 20 samples or more have nearly the same mix" in said
+
+
+def test_a_pattern_is_said_to_look_like_a_sample_only_where_there_is_one_that_pure():
+    model = made_up(r=3, m=64)
+    histogram = model.profile_.memberships
+    alone = "a sample that belongs to this cluster alone looks like it"
+    histogram[:], histogram[:, -1] = 0, 4
+    assert words.basis(describe(model, (8, 8)))[0] == f"Each picture is one pattern: {alone}."
+    histogram[1] = np.roll(histogram[1], -10)
+    some = words.basis(describe(model, (8, 8)))
+    assert alone in some[0]
+    assert "Pattern 1 is extrapolated from mixtures" in some[1]
+    histogram[:], histogram[:, 30] = 0, 4
+    said = " ".join(words.basis(describe(model, (8, 8))))
+    assert alone not in said
+    assert "none looks quite like" in said
+
+
+def test_with_weights_it_is_said_what_they_change():
+    X = np.random.default_rng(0).dirichlet([0.2] * 3, 60)
+    model = DBMD(3, random_state=0, tol=0.5).fit(X)
+    assert "A dot beyond the bar" in words.clusters(describe(model))[-1]
+    for weights in (np.full(60, 3.0), np.tile([0.5, 1.5], 30)):  # the latter sum to the number of samples
+        d = describe(model.fit(X, sample_weight=weights))
+        assert "dots count samples by their largest membership, each once" in words.clusters(d)[-1]
+        assert "without weights" in render(model)
+
+
+def test_classes_without_a_cluster_of_their_own_are_named():
+    model = made_up(r=2, classes=list("xyz"))
+    model.profile_.contingency[:] = [[9, 0], [3, 0], [5, 0]]
+    d = describe(model)
+    assert d["classes"]["pairs"] == 1
+    assert words.classes(d)[-1] == "2 classes have no cluster of their own: y, z."

@@ -159,4 +159,5 @@ def _info(result: Result, data: Dataset, seconds: float, seed: int | None) -> di
         "explained_by_source": [None if np.isnan(part) else float(part) for part in result.explained[:-1]],
         "classes": None if data.class_names is None else data.class_names.tolist(),
         "data": None if data.about is None else dict(data.about),
+        **({} if getattr(data, "weights", None) is None else {"weighted": True}),
     }

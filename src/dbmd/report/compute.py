@@ -14,6 +14,7 @@ from dbmd.config import Config
 from dbmd.metrics import agreement, match
 from dbmd.model.profile import BINS, Profile
 from dbmd.report.basis import FAINT, TOP, check_image_shape, describe_features, describe_images
+from dbmd.report.mix import describe_mix
 from dbmd.report.plain import VALUE, clean, number, numbers, text, value_text
 
 # However large the model is, no more than this is drawn. The page says what is left out.
@@ -59,18 +60,20 @@ def describe(model: Any, image_shape: Sequence[int] | None = None) -> dict[str, 
     labels = _class_names(profile, info)
     names = getattr(model, "feature_names_in_", None)
     sizes = np.asarray(model.cluster_sizes_, float)[clusters]
+    described = _clusters(model, profile, labels, clusters)
     return {
         "n_samples": int(info["n_samples"]),
         "n_features": W.shape[1],
         "n_clusters": len(W),
         "n_sources": len(model.sources_),
+        "weighted": _is_weighted(profile, info),
         "warnings": warnings,
         "fit": _fit(model, info) | {"explained": number(info.get("explained")) if tells_explained else None},
         "preparation": _preparation(model, info),
         "sources": _sources(model, profile, info if tells_explained else {}, sources),
         "offsets": _offsets(model, names, sources),
-        "clusters": _clusters(model, profile, labels, clusters),
-        "mix": _mix(profile, sources, clusters),
+        "clusters": described,
+        "mix": describe_mix(profile, sources, clusters, [_inside(cluster) for cluster in described]),
         "basis": describe_images(W[clusters], sizes, shape) if shape else describe_features(W[clusters], sizes, names),
         "memberships": _memberships(profile),
         "classes": _classes(profile, labels, by_size, getattr(model, "component_names_", None)) if labels else None,
@@ -176,6 +179,13 @@ def _sources(model: Any, profile: Profile, info: dict[str, Any], shown: NDArray[
     return described
 
 
+def _is_weighted(profile: Profile, info: dict[str, Any]) -> bool:
+    """Say whether samples have weights: then sums of memberships are weighted, and numbers of samples are not."""
+    told = info.get("weighted") or (info.get("data") or {}).get("sample_weight")
+    sums = profile.sizes.sum(axis=1)
+    return bool(told) or not np.allclose(sums, profile.n, rtol=1e-3, atol=1e-3)
+
+
 def _clusters(model: Any, profile: Profile, labels: list[str] | None, shown: NDArray[np.intp]) -> list[dict[str, Any]]:
     """Return the clusters, the largest first, each with the class that most of its samples have, if that is known."""
     sizes, counts = np.asarray(model.cluster_sizes_, float), profile.counts.sum(axis=0)
@@ -188,6 +198,7 @@ def _clusters(model: Any, profile: Profile, labels: list[str] | None, shown: NDA
             "size": number(sizes[k]),
             "fraction": number(sizes[k] / sizes.sum()),
             "count": int(counts[k]),
+            "pure": int(profile.memberships[k, round(CLEAR * BINS) :].sum()),  # samples near to this pattern alone
             "class": None,
             "purity": None,
         }
@@ -196,23 +207,6 @@ def _clusters(model: Any, profile: Profile, labels: list[str] | None, shown: NDA
             cluster |= {"class": labels[known.argmax()], "purity": number(known.max() / known.sum())}
         described.append(cluster)
     return described
-
-
-def _mix(profile: Profile, sources: NDArray[np.intp], clusters: NDArray[np.intp]) -> dict[str, Any]:
-    """Return for each source how its samples fall into the clusters, and how far that is from all samples together.
-
-    The distance is the fraction of a source's samples that would have to be in another cluster (total variation).
-    """
-    n = np.maximum(profile.sizes.sum(axis=1, keepdims=True), 1e-300)
-    fractions = profile.sizes / n
-    overall = profile.sizes.sum(axis=0) / max(profile.sizes.sum(), 1e-300)
-    distance = np.abs(fractions - overall).sum(axis=1) / 2 * (profile.n > 0)
-    return {
-        "fractions": numbers(fractions[np.ix_(sources, clusters)]),
-        "counts": numbers(profile.counts[np.ix_(sources, clusters)]),
-        "overall": numbers(overall[clusters]),
-        "distance": numbers(distance[sources]),
-    }
 
 
 def _memberships(profile: Profile) -> dict[str, Any]:
@@ -250,7 +244,8 @@ def _classes(
     """Return the confusion matrix, matched pairs on the diagonal, and how well clusters and classes agree."""
     counts = profile.contingency
     found = agreement(counts)
-    matched = dict(zip(*(side.tolist() for side in match(counts)), strict=True))
+    # A pair without a sample in common is none: the matching only fills up with it.
+    matched = {i: k for i, k in zip(*(side.tolist() for side in match(counts)), strict=True) if counts[i, k]}
     # Classes with the most samples stay, if there are too many; then all are in their own order.
     most = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:CLASSES]).tolist()
     rows = [i for i in most if i in matched] + [i for i in most if i not in matched]
@@ -265,6 +260,7 @@ def _classes(
         "n_labelled": int(counts.sum()),
         "pairs": sum(i in matched for i in rows),
         "rows": [labels[i] for i in rows],
+        "unmatched": [labels[i] for i in rows if i not in matched],
         "columns": [str(k) if names is None else text(names[k]) for k in columns],
         "counts": numbers(counts[np.ix_(rows, columns)]),
         "sizes": numbers(counts.sum(axis=1)[rows]),
@@ -338,6 +334,11 @@ def _source_name(label: Any) -> str:
     """Return a name to use in a sentence: a bare number says too little."""
     name = text(label)
     return name if isinstance(label, str) and name else f"source {name}".strip()
+
+
+def _inside(cluster: dict[str, Any]) -> str:
+    """Return a cluster as a part of a sentence: names of known patterns stay as they are."""
+    return f"cluster {cluster['name']}" if cluster["title"] == f"Cluster {cluster['name']}" else str(cluster["title"])
 
 
 def _evenly(order: NDArray[np.intp], count: int) -> NDArray[np.intp]:

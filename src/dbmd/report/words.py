@@ -5,11 +5,30 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from dbmd.report.mix import mix
 from dbmd.report.numbers import amount, duration, percent, plural
+
+__all__ = [
+    "amount",
+    "basis",
+    "classes",
+    "clusters",
+    "convergence",
+    "figures",
+    "headline",
+    "memberships",
+    "mix",
+    "noise",
+    "offsets",
+    "percent",
+    "plural",
+    "preparation",
+    "summary",
+    "units",
+]
 
 Description = dict[str, Any]
 
-EVEN = 0.1  # sources are alike if the distance of their mix of clusters from that of all samples is below this
 TOO_GOOD = 0.01  # relative to the noise of the median source: less is suspicious
 CRISP, SOFT = 0.75, 0.4  # fractions of clear samples from which memberships are called crisp, soft
 
@@ -192,6 +211,12 @@ def clusters(d: Description) -> list[str]:
             f"{plural(empty, 'cluster')} {'is' if empty == 1 else 'are'} no sample's largest membership: "
             "such a cluster only contributes to mixtures, or is not needed."
         )
+    if d["weighted"]:
+        sentences.append(
+            "The samples have weights. Bars show sums of memberships, each times the weight of its sample; dots count "
+            "samples by their largest membership, each once, whatever its weight. Both are parts of all, in per cent."
+        )
+        return sentences
     sentences.append(
         "Bars show sums of memberships, dots the number of samples whose largest membership is in the cluster. A dot "
         "beyond the bar: the cluster is the largest part of many mixtures. A dot inside: it is often a smaller part."
@@ -199,32 +224,11 @@ def clusters(d: Description) -> list[str]:
     return sentences
 
 
-def mix(d: Description) -> list[str]:
-    """Return how much the sources differ in the clusters that their samples fall into."""
-    distance = [value or 0.0 for value in d["mix"]["distance"]]
-    most = max(range(len(distance)), key=distance.__getitem__)
-    if distance[most] < EVEN:
-        return [
-            "All sources have nearly the same mix of clusters. A cluster that occurs in one source only would suggest "
-            "that the sources differ in more than noise; there is none."
-        ]
-    name = d["sources"][most]["name"]
-    row = d["mix"]["fractions"][most]
-    excess = [fraction - overall for fraction, overall in zip(row, d["mix"]["overall"], strict=True)]
-    k = max(range(len(excess)), key=excess.__getitem__)
-    return [
-        f"{_capital(name)} differs most: {percent(distance[most])} of its memberships would have to move to other "
-        f"clusters to match the mix of all samples. {d['clusters'][k]['title']} has {percent(row[k])} of its "
-        f"memberships, against {percent(d['mix']['overall'][k])} of all memberships.",
-        "If a cluster occurs in one source only, check whether it is a group of samples or an effect of the source.",
-    ]
-
-
 def basis(d: Description) -> list[str]:
     """Return what the picture of the basis shows."""
     shown = d["basis"]
     if shown["kind"] == "images":
-        sentences = ["Each picture is one pattern: a sample that belongs to this cluster alone looks like it."]
+        sentences = _pure(d)
         if "difference" in shown:
             sentences.append(DIFFERENCE)
         return sentences
@@ -243,6 +247,26 @@ def basis(d: Description) -> list[str]:
         which,
         DIFFERENCE + (" The features differ in range, so each has its own colour scale." if shown["own_scale"] else ""),
         *([hint] if square else []),
+    ]
+
+
+def _pure(d: Description) -> list[str]:
+    """Return what a picture of a pattern shows: what a sample looks like only if there are samples that pure."""
+    extrapolated = [cluster for cluster in d["clusters"] if not cluster["pure"]]
+    alone = "a sample that belongs to this cluster alone looks like it"
+    if not extrapolated:
+        return [f"Each picture is one pattern: {alone}."]
+    if len(extrapolated) == len(d["clusters"]):
+        return [
+            "Each picture is one pattern. The patterns are extrapolated from mixtures: no sample has a membership of "
+            "0.9 or more in one of them, so none looks quite like these pictures."
+        ]
+    names = ", ".join(cluster["name"] for cluster in extrapolated[:8]) + (", ..." if len(extrapolated) > 8 else "")
+    which = f"Pattern {names} is" if len(extrapolated) == 1 else f"Patterns {names} are"
+    return [
+        f"Each picture is one pattern: {alone}.",
+        f"{which} extrapolated from mixtures: no sample has a membership of 0.9 or more there, so none looks quite "
+        "like the picture.",
     ]
 
 
@@ -267,7 +291,7 @@ def classes(d: Description) -> list[str]:
     """Return how well clusters and classes agree."""
     found = d["classes"]
     sentences = [
-        "The labels were not used in the fit. Each class is matched to one cluster, so that as many samples as "
+        "The labels were not used in the fit. A class is matched to one cluster at most, so that as many samples as "
         f"possible agree: {percent(found['accuracy'])} of {found['n_labelled']:,} do.",
         f"The adjusted Rand index is {found['ari']:.2f}, the normalised mutual information {found['nmi']:.2f}; "
         "both are 1 for perfect agreement, and 0 if the clusters are unrelated to the classes.",
@@ -280,6 +304,14 @@ def classes(d: Description) -> list[str]:
         count, i, j = max(mistakes)
         of = f"the cluster of {rows[j]}" if j < pairs else f"cluster {columns[j]}, which is matched to no class"
         sentences.append(f"The largest disagreement: {plural(count, 'sample')} of class {rows[i]} in {of}.")
+    if found["unmatched"]:
+        one = len(found["unmatched"]) == 1
+        named = ", ".join(found["unmatched"][:8]) + (", ..." if len(found["unmatched"]) > 8 else "")
+        sentences.append(
+            f"1 class has no cluster of its own: {named}."
+            if one
+            else f"{len(found['unmatched']):,} classes have no cluster of their own: {named}."
+        )
     return sentences
 
 
@@ -366,7 +398,3 @@ def _from_to(sources: list[Description]) -> str:
     if best["explained"] - worst["explained"] < 0.1:
         return ""
     return f" ({percent(best['explained'])} in {best['name']}, {percent(worst['explained'])} in {worst['name']})"
-
-
-def _capital(name: str) -> str:
-    return name[:1].upper() + name[1:] if name.startswith("source ") else name

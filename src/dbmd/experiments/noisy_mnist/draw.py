@@ -50,7 +50,8 @@ def _accuracy(images: list[Record]) -> Any:
                   textcoords="offset points", va="top", fontsize=8, color=LOOKS["source"][1])  # fmt: skip
     left.set_ylim(0, None)
     runs = len(distinct(images, "run"))
-    label(left, f"{_title(images)}: mean of {runs} runs, shaded: one standard deviation", LAST, "accuracy")
+    # On two lines: on one, it ran into the title of the panel beside it.
+    label(left, f"{_title(images)}\nMean of {runs} runs, shaded: one standard deviation", LAST, "accuracy")
     _legend_below(figure, left)
 
     for name, method, value, style in (

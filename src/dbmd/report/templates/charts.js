@@ -181,19 +181,22 @@ function matrix(host, { rows, columns: heads, across, down, cell, map, legend, s
   });
   const marks = [];
   const outlines = [];
+  const cells = names.map((_, i) => heads.map((_, j) => cell(i, j)));
+  const written = numbersThatFit(cells.flat().map(({ text }) => text || ""), cellWidth, cellHeight);
   names.forEach((name, i) => {
     const y = top + i * cellHeight;
     root.append(label(left - 8, y + cellHeight / 2 + 4, fitted(name, left - 10, size), size === SMALL ? "small" : "", "end"));
     heads.forEach((head, j) => {
       const x = left + j * cellWidth;
-      const { fraction, text, tip: words, outlined } = cell(i, j);
+      const { fraction, tip: words, outlined } = cells[i][j], text = written && written.texts[i * heads.length + j];
       const { fill, ink } = shade(map, theme, fraction);
       const box = { x, y, width: Math.max(cellWidth - gap, 0.5), height: cellHeight - gap };
       root.append(svg("rect", { ...box, fill, class: "cell" }));
       if (outlined) outlines.push(svg("rect", { ...box, class: "match" }));
-      if (text && cellHeight >= 18 && cellWidth >= 22 && textWidth(text, SMALL) + 4 <= cellWidth) {
+      if (text) {
         const words = label(x + box.width / 2, y + cellHeight / 2 + 4, text, "small", "middle");
         words.style.fill = ink;
+        words.style.fontSize = `${written.size}px`;
         root.append(words);
       }
       marks.push({ x, y, w: box.width, h: box.height, ...words });
@@ -204,18 +207,42 @@ function matrix(host, { rows, columns: heads, across, down, cell, map, legend, s
   return Object.assign(marks, { across: heads.length });
 }
 
+// 1,234 as 1.2k.
+function inThousands(text) {
+  const value = /^[\d,]{5,}$/.test(text) ? Number(text.replaceAll(",", "")) : 0;
+  if (value < 1000) return text;
+  return value < 999_500 ? `${Number((value / 1e3).toPrecision(2))}k` : `${Number((value / 1e6).toPrecision(2))}M`;
+}
+
+// All numbers of a matrix or none: if only the long ones were missing, the largest would look like nothing. Where there
+// is no room they are smaller, then in thousands; null if they do not fit at all.
+function numbersThatFit(texts, width, height) {
+  if (height < 18 || !texts.some(Boolean)) return null;
+  const short = texts.map(inThousands);
+  for (const shown of [texts, short]) {
+    for (const size of [SMALL, 10, 9]) {
+      if (shown.every((text) => textWidth(text, size) + 3 <= width)) return { texts: shown, size };
+    }
+  }
+  return null;
+}
+
 function colourBar(root, x, y, width, map, theme, legend) {
   const steps = 64, thick = width / steps;
   for (let k = 0; k < steps; k += 1) {
     const { fill } = shade(map, theme, k / (steps - 1));
     root.append(svg("rect", { x: x + k * thick, y, width: thick + 0.6, height: 8, fill, class: "cell" }));
   }
-  const room = width - legend.reduce((sum, text) => sum + textWidth(text) + 8, 0);
-  legend.forEach((text, k) => {
-    if (room < 0 && k > 0 && k < legend.length - 1) return; // the ends matter most
-    const fraction = k / (legend.length - 1);
-    root.append(label(x + fraction * width, y + 24, text, "muted", fraction === 0 ? "start" : fraction === 1 ? "end" : "middle"));
-  });
+  // The ends matter most, then the middle; the others stand where there is room for them.
+  const last = legend.length - 1, taken = [];
+  const order = [...legend.keys()].sort((a, b) => (b % last === 0) - (a % last === 0) || Math.abs(a - last / 2) - Math.abs(b - last / 2));
+  for (const k of order) {
+    const at = x + (k / last) * width, long = textWidth(legend[k]);
+    const from = k === 0 ? at : k === last ? at - long : at - long / 2;
+    if (taken.some(([low, high]) => from < high + 8 && from + long > low - 8)) continue;
+    taken.push([from, from + long]);
+    root.append(label(at, y + 24, legend[k], "muted", k === 0 ? "start" : k === last ? "end" : "middle"));
+  }
 }
 
 // -- A histogram on [0, 1] in zones: {bins: counts, zones: [{from, to, name, kind}], title, tip(i)} -------------------

@@ -3,6 +3,7 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const sources = data.sources, clusters = data.clusters, basis = data.basis;
+const allSamples = sources.reduce((sum, source) => sum + source.n, 0);
 const clusterTitle = (cluster) => cluster.title;
 // As a part of a sentence: names of known patterns stay as they are.
 const inside = (cluster) => cluster.title.replace(/^Cluster (?=\d+$)/, "cluster ");
@@ -39,12 +40,14 @@ const charts = {
   }),
 
   sizes: (host) => bars(host, {
-    title: "samples", across: "cluster",
+    // With weights, sums and numbers of samples have nothing in common but that both are parts of a whole.
+    title: data.weighted ? "per cent of all" : "samples", across: "cluster",
     rows: clusters.map((cluster) => ({
       name: cluster.class === null ? cluster.name : `${cluster.name} (mostly ${cluster.class})`, short: cluster.name,
-      bar: cluster.size, dot: cluster.count, aside: percent(cluster.fraction),
+      bar: data.weighted ? 100 * cluster.fraction : cluster.size,
+      dot: data.weighted ? (100 * cluster.count) / (allSamples || 1) : cluster.count, aside: percent(cluster.fraction),
       tip: { title: clusterTitle(cluster), lines: [
-        `memberships add up to ${amount(cluster.size)} samples, ${percent(cluster.fraction)}`,
+        `memberships add up to ${amount(cluster.size)}${data.weighted ? ", weighted" : " samples"}, ${percent(cluster.fraction)}`,
         `the largest membership of ${count(cluster.count)} samples`, ...majority(cluster),
       ] },
     })),
@@ -118,7 +121,10 @@ const charts = {
         cluster.name, cluster.class === null ? percent(cluster.fraction) : `${percent(cluster.purity)} are ${cluster.class}`,
       ]),
       tips: clusters.map((cluster) => ({
-        title: clusterTitle(cluster), lines: [`${percent(cluster.fraction)} of all memberships`, ...majority(cluster)],
+        title: clusterTitle(cluster), lines: [
+          `${percent(cluster.fraction)} of all memberships`, ...majority(cluster),
+          cluster.pure ? `${count(cluster.pure)} samples belong clearly to it` : "extrapolated: no sample is this pure",
+        ],
       })),
     });
   },
