@@ -152,16 +152,21 @@ def _common_columns(readers: Sequence[Reader]) -> dict[str, np.dtype[Any] | None
 
 def _check_names(reader: Reader, kinds: Mapping[str, Any], names: Iterable[str], *, annotations: bool) -> None:
     """Raise a DataError if there is no such column; sources and labels may also be annotations."""
-    known = [*kinds, *reader.annotations] if annotations else list(kinds)
     for name in names:
-        _check_known(name, known, str(reader.location))
+        if not annotations:
+            _check_known(name, list(kinds), str(reader.location))
+        elif name != reader.row_names:
+            _check_known(name, [*reader.annotations, *kinds], str(reader.location), obs=reader.annotations)
 
 
-def _check_known(name: str, known: Sequence[str], what: str) -> None:
+def _check_known(name: str, known: Sequence[str], what: str, *, obs: Sequence[str] = ()) -> None:
+    """Raise a DataError if there is no such column. It lists the annotations of rows, if any, rather than genes."""
     if name not in known:
         near = difflib.get_close_matches(name, known, 3)
-        hint = f"Did you mean {' or '.join(repr(n) for n in near)}?" if near else f"It has {_listed(known)}."
-        raise DataError(f"{what}: has no column {name!r}. {hint}")
+        hint = f"Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+        if obs or not near:
+            hint += f" obs has {_listed(obs, 20)}." if obs else f"It has {_listed(known)}."
+        raise DataError(f"{what}: has no column {name!r}. {hint.strip()}")
 
 
 def _check_annotations(readers: Sequence[Reader], names: Iterable[str]) -> None:

@@ -13,6 +13,8 @@ from dbmd.data.formats import Reader, format_of, open_reader, suffixes
 from dbmd.data.location import Location, locate
 from dbmd.errors import DataError
 
+OF_CELLS = ("layer", "obsm", "hvg")  # hints that mean nothing to other formats than h5ad
+
 
 def open_readers(paths: Sequence[str | Path], **hints: Any) -> list[Reader]:
     """Return readers of files, and of all files of a known format in folders."""
@@ -35,6 +37,9 @@ def open_readers(paths: Sequence[str | Path], **hints: Any) -> list[Reader]:
         raise DataError(f"{twice}: is given twice.")
     locations = _with_distinct_names(locations)
     readers = [open_reader(location, **hints) for location in locations]
+    asked, other = [name for name in OF_CELLS if hints.get(name)], [each for each in readers if each.kind != "h5ad"]
+    if asked and other:
+        raise DataError(f"{other[0].location}: {asked[0]}= is for h5ad files.")
     if len({reader.sparse for reader in readers}) > 1:
         dense = next(reader for reader in readers if not reader.sparse)
         thin = next(reader for reader in readers if reader.sparse)

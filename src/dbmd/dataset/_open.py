@@ -50,6 +50,9 @@ def open_data(
     n_nodes: int | None = None,
     sample_weight: Any = None,
     missing: Missing = "error",
+    layer: str | None = None,
+    obsm: str | None = None,
+    hvg: bool = False,
 ) -> Dataset:
     """Open data of any size to fit: ``DBMD(10).fit(open_data("cells.parquet", source="batch"))``.
 
@@ -98,6 +101,11 @@ def open_data(
     missing : {"error", "allow", "drop"}
         What to do with numbers that are missing (empty fields of csv, nulls of Parquet, NaN): refuse them, fit the
         others, or leave out samples that have any. The estimator must be told the same.
+    layer, obsm : str, optional
+        The layer, or the key of ``obsm``, of h5ad files to take instead of ``X``. The columns of ``obsm["X_pca"]`` are
+        called X_pca-0, X_pca-1, ...
+    hvg : bool
+        Whether to take only the highly variable genes of h5ad files, those with a true ``var["highly_variable"]``.
 
     Returns
     -------
@@ -110,6 +118,7 @@ def open_data(
     drop = [drop] if isinstance(drop, str) else drop
     encode = [encode] if isinstance(encode, str) else encode
     hints = {"header": header, "delimiter": delimiter}
+    hints |= {name: value for name, value in {"layer": layer, "obsm": obsm, "hvg": hvg}.items() if value}
     categories = encode if isinstance(encode, Mapping) else {}
     options = ColumnOptions(source, label, columns, drop, tuple(encode), keep, sample_weight, missing)
     paths = f"a collection of {framework_of(data)}" if framework_of(data) else data
@@ -126,8 +135,8 @@ def open_data(
                 raise DataError("The weights of samples in files are named by a column: sample_weight='...'.")
             listed = [data] if isinstance(data, str | Path) else list(data)
             opened = open_files(listed, options, categories, dtype, memory, on_rows, hints, engine, session)
-        elif encode or keep or header is not None or delimiter is not None:
-            raise DataError("encode, keep, header and delimiter are for files that dbmd reads itself.")
+        elif encode or keep or any(value is not None for value in hints.values()):
+            raise DataError(f"encode, keep, {', '.join(hints)} are for files that dbmd reads itself.")
         else:
             opened = open_collection(data, framework, options, dtype, n_nodes, paths, session)
         on_failure.pop_all()  # from now on the dataset closes the session

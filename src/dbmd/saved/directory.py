@@ -102,6 +102,9 @@ DATA = {
     "encode": NAME.or_none.list.map,
     "header": FLAG.or_none,
     "delimiter": TEXT.or_none,
+    "layer": TEXT.or_none,
+    "obsm": TEXT.or_none,
+    "hvg": FLAG.or_none,
     "fingerprint": TEXT,
 }
 

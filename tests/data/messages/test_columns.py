@@ -84,7 +84,7 @@ def a_feature_that_is_misspelt():
     return text("a.csv", "height,weight,y\n1,2,3\n")
 
 
-@case("a.h5ad: has no column 'labb'. Did you mean 'lab'?", label="labb")
+@case("a.h5ad: has no column 'labb'. Did you mean 'lab'? obs has 'lab', 'kind', 'note'.", label="labb")
 def an_annotation_that_is_misspelt():
     return written(as_h5ad(), "a")
 

@@ -37,8 +37,8 @@ def open_reader(location: Location, **hints: Any) -> Reader:
     location : Location
         The file.
     **hints
-        What is not in the file itself: ``header`` and ``delimiter`` of csv, ``memory`` in bytes. A format ignores the
-        others.
+        What is not in the file itself: ``header`` and ``delimiter`` of csv, ``layer``, ``obsm`` and ``hvg`` of h5ad,
+        ``memory`` in bytes. A format ignores the others.
     """
     kind = format_of(location)
     if kind is None:

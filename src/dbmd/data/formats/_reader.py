@@ -52,6 +52,8 @@ class Reader(ABC):
         Names of columns that can be a source or a label, but never a feature (``obs`` of h5ad).
     index : tuple of str
         Columns that number or name the rows: features only if the user names them.
+    row_names : str or None
+        What the names of the rows are called (``obs_names`` of h5ad), read like a column; None if rows have none.
     n_rows : int or None
         Number of rows; None if it is known only after reading them all.
     seekable_rows : sequence of int, or None
@@ -68,6 +70,7 @@ class Reader(ABC):
     columns: Mapping[str, np.dtype[Any] | None]
     annotations: tuple[str, ...] = ()
     index: tuple[str, ...] = ()
+    row_names: str | None = None
     n_rows: int | None = None
     seekable_rows: Sequence[int] | None = (0,)
     decodes: bool = True
