@@ -7,10 +7,11 @@ from pathlib import Path
 MODEL = "model.json"
 ARRAYS = "arrays.npz"
 REPORT = "report.html"
+MAP = "map.npz"
 SPARK_METADATA = "metadata/part-00000"  # where pyspark.ml looks for it
 
 # All that may be in a model directory. One that holds anything else is not overwritten.
-OWNED = frozenset({MODEL, ARRAYS, REPORT, SPARK_METADATA})
+OWNED = frozenset({MODEL, ARRAYS, REPORT, MAP, SPARK_METADATA})
 
 
 def checkpoint_path(directory: Path) -> Path:

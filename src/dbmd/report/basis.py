@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dbmd.report.plain import number, numbers, text
+from dbmd.report.ranked import describe_ranked
 
 FEATURES = 64  # most rows of the heat map
 FEW = 12  # up to here features stay in their own order
 TOP = 6  # features named for each component
+HALF = 0.5  # of the highest value: a scale starts at zero if the lowest is below
+SIGNED = 0.2  # of the highest value: data go below zero if the lowest is further below
 FAINT = 0.05  # of the largest difference: what is below is not worth naming
 UNUSED = 1e-3  # fraction of all memberships up to which a component does not set the scale
 UNEQUAL = 10.0  # ratio of standard deviations from which each feature has its own scale
@@ -38,14 +41,16 @@ def check_image_shape(image_shape: Sequence[int] | None, n_features: int) -> tup
     return shape
 
 
-def describe_features(W: NDArray[Any], sizes: NDArray[Any], names: Sequence[Any] | None) -> dict[str, Any]:
+def describe_features(
+    W: NDArray[Any], sizes: NDArray[Any], names: Sequence[Any] | None, std: NDArray[Any] | None = None
+) -> dict[str, Any]:
     """Return the heat map of the components, shape (r, m), and for each of them the features that stand out.
 
     A feature stands out in a component by its difference from the mean of the components, weighted by their sizes.
     Where there are many features, each component chooses one in turn, so that none is left without a row.
     """
     r, m = W.shape
-    mean, used = _mean(W, sizes), _used(sizes)
+    mean, used = mean_of(W, sizes), used_of(sizes)
     difference = W - mean
     leading = _leading(np.abs(difference), FEATURES)
     shown = np.arange(m) if m <= FEATURES else _in_turn(leading[used], FEATURES)
@@ -79,22 +84,27 @@ def describe_features(W: NDArray[Any], sizes: NDArray[Any], names: Sequence[Any]
         "own_scale": own_scale,
         "used": used.tolist(),
         "top": top,
+        "ranked": describe_ranked(W, mean, weight, std, names),
     }
 
 
-def describe_images(W: NDArray[Any], sizes: NDArray[Any], shape: tuple[int, ...]) -> dict[str, Any]:
-    """Return the components, shape (r, m), as pictures of bytes: their values and, if grey, what sets them apart."""
-    used = _used(sizes)
+def describe_images(
+    W: NDArray[Any], sizes: NDArray[Any], shape: tuple[int, ...], data_range: tuple[float, float] | None = None
+) -> dict[str, Any]:
+    """Return the components, shape (r, m), as pictures of bytes: their values and, if grey, what sets them apart.
+
+    All pictures have one scale, which is that of the data: components lie at the corners of the data and beyond, and
+    what is beyond is shown as the end of the scale. ``beyond`` says at which ends there is such.
+    """
+    used = used_of(sizes)
     r, channels = len(W), shape[2] if len(shape) == 3 else 1
     pictures = W.reshape(r, shape[0], shape[1], channels).astype(float)
     views = 1 if channels == 3 else 2
     largest = math.sqrt(PIXELS / (r * channels * views))  # side of a square picture that the budget allows
     step = math.ceil(max(math.sqrt(shape[0] * shape[1]) / largest, max(shape[:2]) / SIDE, 1.0))
     pictures = _shrink(pictures, step)
-    low, high = float(pictures[used].min()), float(pictures[used].max())
-    signed = channels == 1 and low < -FAINT * high
-    if signed:  # zero in the middle: below and above it are two colours
-        low, high = -max(-low, high), max(-low, high)
+    lowest, highest = float(pictures[used].min()), float(pictures[used].max())
+    low, high, signed = _scale(*(data_range or (lowest, highest)), in_colours=channels == 3)
     description = {
         "kind": "images",
         "signed": signed,
@@ -103,20 +113,34 @@ def describe_images(W: NDArray[Any], sizes: NDArray[Any], shape: tuple[int, ...]
         "channels": channels,
         "shape": list(shape),
         "values": _bytes(pictures, low, high),
+        "beyond": [lowest < low - FAINT * (high - low), highest > high + FAINT * (high - low)],
     }
     if channels == 1:
-        difference = pictures - _mean(pictures, sizes)
+        difference = pictures - mean_of(pictures, sizes)
         bound = float(np.abs(difference[used]).max())
         description["difference"] = _bytes(difference, -bound, bound)
     return description
 
 
-def _mean(W: NDArray[Any], sizes: NDArray[Any]) -> NDArray[Any]:
+def _scale(low: float, high: float, *, in_colours: bool) -> tuple[float, float, bool]:
+    """Return the ends of the scale of pictures, and whether zero is in its middle, from the range of the data."""
+    if in_colours:  # what screens show goes from zero to one, or to the largest number of a few bits
+        for most in (1.0, 255.0, 65535.0):
+            if -FAINT * most <= low and 0.3 * most <= high <= (1 + FAINT) * most:
+                return 0.0, most, False
+        return low, high, False
+    if low < -SIGNED * high:  # zero in the middle: below and above it are two colours
+        bound = max(-low, high)
+        return -bound, bound, True
+    return (0.0 if low < HALF * high else low), high, False  # from zero, unless that is far from all values
+
+
+def mean_of(W: NDArray[Any], sizes: NDArray[Any]) -> NDArray[Any]:
     """Return the mean of the components, weighted by size: one without samples may have any values."""
     return np.asarray(np.average(W, axis=0, weights=sizes if sizes.sum() > 0 else None))
 
 
-def _used(sizes: NDArray[Any]) -> NDArray[np.intp]:
+def used_of(sizes: NDArray[Any]) -> NDArray[np.intp]:
     """Return the numbers of the components that hold samples, for they set the scale; of all if none does."""
     used = np.flatnonzero(sizes > UNUSED * sizes.sum())
     return used if len(used) else np.arange(len(sizes))

@@ -13,9 +13,12 @@ from dbmd.advice.findings import says_much
 from dbmd.config import Config
 from dbmd.metrics import agreement, match
 from dbmd.model.profile import BINS, Profile
-from dbmd.report.basis import FAINT, TOP, check_image_shape, describe_features, describe_images
-from dbmd.report.mix import describe_mix
+from dbmd.report.basis import FAINT, TOP, check_image_shape, used_of
+from dbmd.report.maps import describe_maps, map_of
+from dbmd.report.ordered import Patterns, check_patterns
+from dbmd.report.patterns import describe_patterns
 from dbmd.report.plain import VALUE, clean, number, numbers, text, value_text
+from dbmd.report.simplex import describe_simplex
 
 # However large the model is, no more than this is drawn. The page says what is left out.
 SOURCES, CLUSTERS, CLASSES, ITERATIONS = 60, 100, 40, 200
@@ -23,7 +26,14 @@ PATHS, COMMAND, WARNINGS, SENTENCES = 20, 4000, 12, 800
 CLEAR, MAJORITY = 0.9, 0.5  # memberships from which a sample belongs clearly, or mostly, to one cluster
 
 
-def describe(model: Any, image_shape: Sequence[int] | None = None) -> dict[str, Any]:
+def describe(
+    model: Any,
+    image_shape: Sequence[int] | None = None,
+    *,
+    map_shape: Sequence[int] | None = None,
+    memberships: Any = None,
+    patterns: Patterns = "auto",
+) -> dict[str, Any]:
     """Return what the report shows of a model.
 
     Parameters
@@ -32,6 +42,12 @@ def describe(model: Any, image_shape: Sequence[int] | None = None) -> dict[str, 
         Fitted, with ``profile_`` and ``fit_info_``.
     image_shape : sequence of int, optional
         (height, width) or (height, width, 3), if the features are the pixels of a picture.
+    map_shape : sequence of int, optional
+        (height, width), if the samples are the pixels of a picture, row by row.
+    memberships : array of shape (n, r) or MembershipMap, optional
+        Memberships of all samples, for the maps.
+    patterns : {"auto", "lines", "images", "bars"}
+        How to show the components.
 
     Returns
     -------
@@ -47,6 +63,8 @@ def describe(model: Any, image_shape: Sequence[int] | None = None) -> dict[str, 
             )
     W = np.asarray(model.components_)
     shape = check_image_shape(image_shape, W.shape[1])
+    check_patterns(patterns, shape)
+    found_map = map_of(memberships, map_shape, len(W))
     profile: Profile = model.profile_
     info: dict[str, Any] = model.fit_info_
 
@@ -59,8 +77,7 @@ def describe(model: Any, image_shape: Sequence[int] | None = None) -> dict[str, 
     clusters = by_size[:CLUSTERS]
     labels = _class_names(profile, info)
     names = getattr(model, "feature_names_in_", None)
-    sizes = np.asarray(model.cluster_sizes_, float)[clusters]
-    described = _clusters(model, profile, labels, clusters)
+    sizes = np.asarray(model.cluster_sizes_, float)
     return {
         "n_samples": int(info["n_samples"]),
         "n_features": W.shape[1],
@@ -72,9 +89,19 @@ def describe(model: Any, image_shape: Sequence[int] | None = None) -> dict[str, 
         "preparation": _preparation(model, info),
         "sources": _sources(model, profile, info if tells_explained else {}, sources),
         "offsets": _offsets(model, names, sources),
-        "clusters": described,
-        "mix": describe_mix(profile, sources, clusters, [_inside(cluster) for cluster in described]),
-        "basis": describe_images(W[clusters], sizes, shape) if shape else describe_features(W[clusters], sizes, names),
+        "clusters": _clusters(model, profile, labels, clusters),
+        "mix": _mix(profile, sources, clusters),
+        "basis": describe_patterns(model, clusters, shape, patterns),
+        "maps": describe_maps(found_map, clusters),
+        "simplex": describe_simplex(
+            np.asarray(getattr(model, "scaled_components_", W)),
+            sizes,
+            used_of(sizes),
+            getattr(model, "membership_sample_", None),
+            clusters,
+            sources,
+            labels,
+        ),
         "memberships": _memberships(profile),
         "classes": _classes(profile, labels, by_size, getattr(model, "component_names_", None)) if labels else None,
         "convergence": _convergence(model.history_),

@@ -8,16 +8,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dbmd.report import words
+from dbmd.report import view_words, words
 from dbmd.report.compute import describe
 from dbmd.report.html import standing_alone
+from dbmd.report.ordered import Patterns
 from dbmd.report.plain import VALUE, text
 from dbmd.storage import write_file
 
-SCRIPTS = ("scales.js", "marks.js", "charts.js", "images.js", "report.js")  # in the order in which they need each other
+# In the order in which they need each other.
+DRAWING = ("colours.js", "lines.js", "ranked.js", "stacked.js", "maps.js", "simplex.js")
+SCRIPTS = ("scales.js", "marks.js", "charts.js", "images.js", *DRAWING, "views.js", "report.js")
 
 
-def render(model: Any, *, image_shape: Sequence[int] | None = None, title: str | None = None) -> str:
+def render(
+    model: Any,
+    *,
+    image_shape: Sequence[int] | None = None,
+    map_shape: Sequence[int] | None = None,
+    memberships: Any = None,
+    patterns: Patterns = "auto",
+    title: str | None = None,
+) -> str:
     """Return the report of a fitted model, an html page.
 
     Parameters
@@ -26,6 +37,14 @@ def render(model: Any, *, image_shape: Sequence[int] | None = None, title: str |
         Fitted, with ``profile_`` and ``fit_info_``.
     image_shape : sequence of int, optional
         (height, width) or (height, width, 3), if the features are the pixels of a picture.
+    map_shape : sequence of int, optional
+        (height, width), if the samples are the pixels of a picture, row by row: their memberships are shown as maps.
+    memberships : array of shape (n_samples, r), optional
+        Memberships of all samples, as :meth:`dbmd.DBMD.transform` returns them; what ``map_shape`` needs.
+    patterns : {"auto", "lines", "images", "bars"}
+        How to show the components: along features in order (spectra, time), as pictures of ``image_shape``, or by the
+        features that set each of them apart. "auto" looks at ``image_shape``, the names of the features, and whether
+        neighbours are alike.
     title : str, optional
         The heading. By default it says how many clusters, samples and sources there are.
 
@@ -34,14 +53,15 @@ def render(model: Any, *, image_shape: Sequence[int] | None = None, title: str |
     str
         A whole page of less than 2 MB. What comes from the data (names, labels, paths) is escaped.
     """
-    description = describe(model, image_shape)
+    description = describe(model, image_shape, map_shape=map_shape, memberships=memberships, patterns=patterns)
     headline = words.headline(description)
     return standing_alone(
         "report.html",
-        styles=("report.css",),
+        styles=("report.css", "views.css"),
         scripts=SCRIPTS,
         d=description,
         words=words,
+        view_words=view_words,
         title=text(title, VALUE) if title else headline,
         subtitle=headline if title else None,
         data=as_json(description),
@@ -49,7 +69,14 @@ def render(model: Any, *, image_shape: Sequence[int] | None = None, title: str |
 
 
 def write(
-    model: Any, path: str | os.PathLike[str], *, image_shape: Sequence[int] | None = None, title: str | None = None
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    image_shape: Sequence[int] | None = None,
+    map_shape: Sequence[int] | None = None,
+    memberships: Any = None,
+    patterns: Patterns = "auto",
+    title: str | None = None,
 ) -> Path:
     """Write the report of a fitted model to a file, whole or not at all.
 
@@ -61,6 +88,14 @@ def write(
         The file; one that is there is replaced. Its folder must exist.
     image_shape : sequence of int, optional
         (height, width) or (height, width, 3), if the features are the pixels of a picture.
+    map_shape : sequence of int, optional
+        (height, width), if the samples are the pixels of a picture, row by row: their memberships are shown as maps.
+    memberships : array of shape (n_samples, r), optional
+        Memberships of all samples, as :meth:`dbmd.DBMD.transform` returns them; what ``map_shape`` needs.
+    patterns : {"auto", "lines", "images", "bars"}
+        How to show the components: along features in order (spectra, time), as pictures of ``image_shape``, or by the
+        features that set each of them apart. "auto" looks at ``image_shape``, the names of the features, and whether
+        neighbours are alike.
     title : str, optional
         The heading.
 
@@ -70,8 +105,10 @@ def write(
         Of the file.
     """
     path = Path(path)
-    page = render(model, image_shape=image_shape, title=title).encode("utf-8")
-    write_file(path, page)
+    page = render(
+        model, image_shape=image_shape, map_shape=map_shape, memberships=memberships, patterns=patterns, title=title
+    )
+    write_file(path, page.encode("utf-8"))
     return path
 
 

@@ -86,8 +86,9 @@ function interact(host, marks, reach = 12) {
 
   const at = (event) => {
     const frame = host.getBoundingClientRect(), state = marksOf.get(host);
-    const mark = under(state.marks, event.clientX - frame.left, event.clientY - frame.top, state.reach);
-    if (mark) show(host, mark, false);
+    const x = event.clientX - frame.left, y = event.clientY - frame.top;
+    const mark = under(state.marks, x, y, state.reach);
+    if (mark) show(host, mark.at ? mark.at(x, y) : mark, false); // a mark may have parts that only a pointer can reach
     else hide();
   };
   host.addEventListener("pointermove", at);

@@ -16,6 +16,8 @@ const ZONES = [
 ];
 
 const charts = {
+  ...views,
+
   noise: (host) => dotPlot(host, {
     title: `noise level σ${data.preparation.unit === "the data" ? "" : `, in units of ${data.preparation.unit}`}`, aside: "weight",
     rows: sources.map((source) => ({
@@ -54,6 +56,8 @@ const charts = {
   }),
 
   mix: (host) => {
+    tableOfMix(host);
+    if (pressed("mix-view") !== "table") return mixAsBars(host);
     const { fractions, counts, overall } = data.mix;
     // Against all samples, so that colours stand out only where a source is different.
     const apart = (i, j) => fractions[i][j] - overall[j];
@@ -116,7 +120,7 @@ const charts = {
       map: difference || basis.signed ? "diverging" : "sequential",
       legend: difference
         ? [signed(basis.difference.low), "mean", signed(basis.difference.high)]
-        : [amount(basis.values.low), basis.signed ? "0" : "value", amount(basis.values.high)],
+        : [(basis.beyond[0] ? "≤ " : "") + amount(basis.values.low), basis.signed ? "0" : "value", (basis.beyond[1] ? "≥ " : "") + amount(basis.values.high)],
       captions: clusters.map((cluster) => [
         cluster.name, cluster.class === null ? percent(cluster.fraction) : `${percent(cluster.purity)} are ${cluster.class}`,
       ]),
@@ -191,7 +195,7 @@ const charts = {
 };
 
 // Charts whose marks are thin are taken hold of from further away.
-const REACH = { objective: 30, decrease: 30, noise: 24, offsets: 24, memberships: 24 };
+const REACH = { lines: 60, simplex: 8, objective: 30, decrease: 30, noise: 24, offsets: 24, memberships: 24 };
 
 // Which of a group of buttons is pressed.
 const pressed = (group) => document.querySelector(`[data-group="${group}"] [aria-pressed="true"]`)?.value;
@@ -210,6 +214,7 @@ const watch = new ResizeObserver((entries) => requestAnimationFrame(() => {
   for (const { target } of entries) if (target.clientWidth !== drawnAt.get(target)) draw(target);
 }));
 hosts.forEach((host) => watch.observe(host));
+listFeatures();
 
 theme.onChange(drawAll);
 document.getElementById("theme").addEventListener("click", theme.toggle);
@@ -218,7 +223,7 @@ for (const group of document.querySelectorAll("[data-group]")) {
   group.addEventListener("click", ({ target }) => {
     if (target.tagName !== "BUTTON") return;
     for (const button of group.querySelectorAll("button")) button.setAttribute("aria-pressed", button === target);
-    hosts.filter((host) => ["features", "images"].includes(host.dataset.chart)).forEach(draw);
+    hosts.filter((host) => group.closest("section").contains(host)).forEach(draw);
   });
 }
 
