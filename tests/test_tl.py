@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from dbmd import DBMD, tl
+from dbmd import DBMD, load, open_data, tl
 
 N, M, R = 120, 6, 3
 
@@ -59,6 +59,8 @@ def test_results_are_those_of_dbmd_on_the_same_arrays(form, layer, batch_key):
         "n_components": R,
         "batch_key": batch_key or "",
         "layer": layer or "",
+        "obsm": "",
+        "mask_var": "",
         **PARAMS,
     }
 
@@ -148,7 +150,7 @@ def test_cells_with_missing_values_may_be_left_out(tmp_path):
 def test_a_file_with_what_is_no_number_is_refused(tmp_path):
     adata = cells()
     adata.X[7, 2] = np.nan
-    with pytest.raises(ValueError, match=r"NaN.*row 7, column 2"):
+    with pytest.raises(ValueError, match="Row 7 of adata holds nan"):
         tl.dbmd(adata, R)
     adata.write_h5ad(tmp_path / "cells.h5ad")
     backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
@@ -178,7 +180,205 @@ def test_batches_that_are_numbers_are_named_by_them():
     adata = cells()
     adata.obs["lane"] = np.arange(N) % 2 + 9
     tl.dbmd(adata, R, batch_key="lane", **PARAMS)
-    assert adata.uns["dbmd"]["batches"].tolist() == ["10", "9"]
+    assert adata.uns["dbmd"]["batches"].tolist() == ["9", "10"]
+    assert tl.model(adata).sources_.tolist() == [9, 10]  # as in files
+
+
+# -- some of the variables, and other matrices ---------------------------------------------------------------------
+
+
+def chosen(adata):
+    """Mark all variables but the second as highly variable; return which they are."""
+    mask = np.arange(M) != 1
+    adata.var["highly_variable"] = mask
+    return mask
+
+
+@pytest.mark.parametrize("form", ["dense", "csr", "backed"])
+def test_highly_variable_genes_are_fitted_if_they_are_known(form, tmp_path):
+    adata = cells(FORMS.get(form, np.asarray))
+    mask = chosen(adata)
+    if form == "backed":
+        adata.write_h5ad(tmp_path / "cells.h5ad")
+        adata = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+    tl.dbmd(adata, R, batch_key="batch", offsets=True, random_state=0, max_iter=300)
+    own = cells()[:, mask].copy()
+    tl.dbmd(own, R, batch_key="batch", offsets=True, random_state=0, max_iter=300)
+    np.testing.assert_allclose(adata.obsm["X_dbmd"], own.obsm["X_dbmd"], atol=2e-3)
+    assert adata.varm["dbmd"].shape == (M, R)
+    np.testing.assert_allclose(adata.varm["dbmd"][mask], own.varm["dbmd"], atol=2e-2)
+    assert not adata.varm["dbmd"][~mask].any()
+    assert adata.uns["dbmd"]["offsets"].shape == (3, M)
+    assert not adata.uns["dbmd"]["offsets"][:, ~mask].any()
+    assert adata.uns["dbmd"]["params"]["mask_var"] == "highly_variable"
+    assert tl.model(adata).feature_names_in_.tolist() == own.var_names.tolist()
+    if form == "backed":
+        adata.file.close()
+
+
+def test_variables_are_chosen_by_a_column_or_an_array_or_not_at_all():
+    adata = cells()
+    mask = chosen(adata)
+    adata.var["mine"] = pd.array(~mask | (np.arange(M) < 3), dtype="boolean")
+    given = {"mine": np.arange(M) < 3, "none": np.ones(M, bool), "array": ~mask | (np.arange(M) > 2)}
+    for name, mask_var in {"mine": "mine", "none": None, "array": given["array"]}.items():
+        tl.dbmd(adata, 2, mask_var=mask_var, key_added=name, **PARAMS)
+        np.testing.assert_array_equal(adata.varm[name].any(axis=1), given[name])
+        assert adata.uns[name]["params"]["mask_var"] == ("mine" if name == "mine" else "")
+    with pytest.raises(KeyError, match=r"adata.var has no column 'hvg'. It has 'highly_variable', 'mine'"):
+        tl.dbmd(adata, 2, mask_var="hvg")
+    with pytest.raises(
+        ValueError, match=r"mask_var must be true or false for each of the 6 variables. Got bool .*\(5,\)"
+    ):
+        tl.dbmd(adata, 2, mask_var=mask[1:])
+    with pytest.raises(ValueError, match="no genes are left to fit"):
+        tl.dbmd(adata, 2, mask_var=np.zeros(M, bool))
+
+
+def test_known_programs_of_all_genes_or_of_those_that_are_fitted():
+    adata = cells()
+    mask = chosen(adata)
+    known = pd.DataFrame([np.arange(1.0, M + 1)], index=["stress"], columns=adata.var_names)
+    for each in (known[known.columns[::-1]], known.loc[:, mask], known.to_numpy()):
+        tl.dbmd(adata, R, known=each, **PARAMS)
+        np.testing.assert_array_equal(adata.varm["dbmd"][:, 0], np.where(mask, np.arange(1, M + 1), 0))
+
+
+def test_an_entry_of_obsm_has_programs_in_uns(tmp_path):
+    adata = cells()
+    chosen(adata)
+    adata.obsm["X_pca"] = np.ascontiguousarray(adata.X[:, :4])
+    adata.obsm["frame"] = pd.DataFrame(adata.X[:, :3], index=adata.obs_names, columns=["a", "b", "c"])
+    tl.dbmd(adata, R, obsm="X_pca", **PARAMS)
+    expected = DBMD(R, **PARAMS).fit(adata.obsm["X_pca"])
+    np.testing.assert_array_equal(adata.obsm["X_dbmd"], expected.transform(adata.obsm["X_pca"]))
+    np.testing.assert_array_equal(adata.uns["dbmd"]["components"], expected.components_.T)
+    assert "dbmd" not in adata.varm
+    assert tl.model(adata).feature_names_in_.tolist() == [f"X_pca-{i}" for i in range(4)]
+    tl.dbmd(adata, 2, obsm="frame", key_added="frame", **PARAMS)
+    assert tl.model(adata, "frame").feature_names_in_.tolist() == ["a", "b", "c"]
+    # As in the fit, by default.
+    other = cells()
+    other.obsm["X_pca"] = adata.obsm["X_pca"][::-1]
+    tl.transform(other, adata)
+    np.testing.assert_array_equal(other.obsm["X_dbmd"], adata.obsm["X_dbmd"][::-1])
+    with pytest.raises(KeyError, match=r"adata.obsm has no key 'X_umap'. It has 'X_pca', 'frame', 'X_dbmd', 'X_frame'"):
+        tl.dbmd(adata, R, obsm="X_umap")
+    with pytest.raises(ValueError, match="leave it out with obsm"):
+        tl.dbmd(adata, R, obsm="X_pca", mask_var="highly_variable")
+
+
+# -- the model -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """Cells with a model of their highly variable genes that has all parts, written and read."""
+    import tempfile
+    from pathlib import Path
+
+    adata = cells(sparse.csr_matrix, dtype=np.float64)
+    chosen(adata)
+    tl.dbmd(adata, R, batch_key="batch", layer="logged", brightness=True, offsets=True, random_state=0, max_iter=300)
+    with tempfile.TemporaryDirectory() as folder:
+        adata.write_h5ad(Path(folder, "cells.h5ad"))
+        return adata, anndata.read_h5ad(Path(folder, "cells.h5ad"))
+
+
+def test_the_model_comes_back_from_a_file_as_it_was(reference, tmp_path):
+    before, after = reference
+    for adata in (before, after, after.copy(), after[:7]):
+        model = tl.model(adata)
+        np.testing.assert_array_equal(model.components_, before.varm["dbmd"][before.var["highly_variable"]].T)
+        np.testing.assert_array_equal(model.offsets_[:, 1:], before.uns["dbmd"]["offsets"][:, 2:])
+        assert model.sources_.tolist() == ["a", "b10", "c"]
+        assert model.labels_.tolist() == before.obs["dbmd"].cat.codes.tolist()
+        assert model.fit_info_["data"] == {"source": "batch", "layer": "logged"}
+    loaded = load(tl.model(after).save(tmp_path / "model"))
+    data = open_data(before, source="batch", layer="logged", hvg=True)
+    H, brightness = loaded.transform(data, return_brightness=True)
+    np.testing.assert_array_equal(H, before.obsm["X_dbmd"])
+    np.testing.assert_array_equal(brightness, before.obs["dbmd_brightness"])
+
+
+@pytest.mark.parametrize("kind", ["adata", "model", "path"])
+def test_a_model_is_applied_to_other_cells_by_the_names_of_genes(kind, reference, tmp_path):
+    before, after = reference
+    model = {"adata": after, "model": tl.model(after), "path": tmp_path / "model"}[kind]
+    if kind == "path":
+        tl.model(after).save(model)
+    order = np.random.default_rng(1).permutation(M)
+    new = cells(dtype=np.float64)[::2, order].copy()  # all genes, in another order
+    result = tl.transform(new, model, key_added="mapped", copy=True)
+    assert "X_mapped" not in new.obsm
+    np.testing.assert_allclose(result.obsm["X_mapped"], before.obsm["X_dbmd"][::2], atol=1e-7)
+    np.testing.assert_allclose(result.obs["mapped_brightness"], before.obs["dbmd_brightness"][::2], atol=1e-7)
+    assert result.obs["mapped"].tolist() == before.obs["dbmd"][::2].tolist()
+    new.obs["lane"] = new.obs["batch"]
+    del new.obs["batch"]  # then the batch is not known, unless it is named
+    assert abs(tl.transform(new, model, copy=True).obsm["X_dbmd"] - before.obsm["X_dbmd"][::2]).max() > 1e-3
+    assert tl.transform(new, model, batch_key="lane") is None
+    np.testing.assert_allclose(new.obsm["X_dbmd"], before.obsm["X_dbmd"][::2], atol=1e-7)
+
+
+def test_what_a_model_cannot_be_applied_to(reference):
+    _, after = reference
+    few = cells()[:, [0, 2, 3]].copy()
+    with pytest.raises(ValueError, match=r"lacks 2 of 5 variables: 'gene4', 'gene5'\. Variables are matched by name"):
+        tl.transform(few, after)
+    with pytest.raises(KeyError, match=r"uns\['other'\] has no model of dbmd. Models are stored in 'dbmd'"):
+        tl.transform(few, after, key="other")
+    with pytest.raises(KeyError, match=r"stored in no key: fit one with dbmd.tl.dbmd"):
+        tl.model(few)
+    with pytest.raises(TypeError, match=r"model must be a DBMD, an AnnData with one, or a directory. Got int"):
+        tl.transform(few, 3)
+    with pytest.raises(TypeError, match=r"adata must be an AnnData. Got ndarray"):
+        tl.transform(few.X, after)
+
+
+# -- the estimator -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["dense", "csr", "csc", "backed"])
+def test_the_estimator_takes_adata(form, tmp_path):
+    adata = cells(FORMS.get(form, np.asarray))
+    chosen(adata)
+    X, batches = adata.X, adata.obs["batch"].to_numpy(dtype=str)
+    if form == "backed":
+        adata.write_h5ad(tmp_path / "cells.h5ad")
+        adata = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+    model, expected = DBMD(R, **PARAMS).fit(adata, source="batch"), DBMD(R, **PARAMS).fit(X, source=batches)
+    np.testing.assert_allclose(model.components_, expected.components_, rtol=1e-4, atol=1e-5)
+    assert model.feature_names_in_.tolist() == adata.var_names.tolist()  # all of them
+    assert model.sources_.tolist() == ["a", "b10", "c"]
+    H = expected.transform(X, source=batches)
+    np.testing.assert_allclose(model.transform(adata, source="batch"), H, atol=1e-4)
+    np.testing.assert_allclose(model.transform(adata, source=batches), H, atol=1e-4)
+    np.testing.assert_array_equal(model.predict(adata, source="batch"), H.argmax(axis=1))
+    assert model.score(adata, source="batch") == pytest.approx(expected.score(X, source=batches), rel=1e-4)
+    other = DBMD(R, **PARAMS).fit(open_data(adata, source="batch", layer="logged", hvg=True, label="batch"))
+    assert other.n_features_in_ == M - 1
+    assert other.fit_info_["classes"] == ["a", "b10", "c"]
+    if form == "backed":
+        adata.file.close()
+
+
+def test_the_estimator_says_what_adata_has():
+    adata = cells()
+    with pytest.raises(KeyError, match=r"adata.obs has no column 'lab'. It has 'batch', 'depth'"):
+        DBMD(R).fit(adata, source="lab")
+    model = DBMD(R, random_state=0).fit(adata, sample_weight="depth")
+    weighted = DBMD(R, random_state=0).fit(adata.X, sample_weight=adata.obs["depth"])
+    np.testing.assert_array_equal(model.components_, weighted.components_)
+    np.testing.assert_array_equal(model.transform(adata[:, ::-1]), model.transform(adata))
+    with pytest.raises(ValueError, match="lacks 1 of 6 variables: 'gene0'"):
+        model.predict(adata[:, 1:])
+    adata.var_names = ["same"] * M
+    with pytest.raises(ValueError, match=r"'same' occurs twice. Call adata.var_names_make_unique"):
+        DBMD(R).fit(adata)
+    adata.X = adata.X.astype(object)
+    with pytest.raises(TypeError, match=r"must hold numbers. Got object"):
+        DBMD(R).fit(adata)
 
 
 # -- errors --------------------------------------------------------------------------------------------------------
@@ -196,7 +396,7 @@ def test_unknown_keys_are_told_with_those_that_are_there():
 def test_a_batch_must_be_known_for_every_cell():
     adata = cells()
     adata.obs["batch"] = adata.obs["batch"].where(np.arange(N) != 5)
-    with pytest.raises(ValueError, match="must name a batch for every cell"):
+    with pytest.raises(ValueError, match="must have a value for every cell"):
         tl.dbmd(adata, R, batch_key="batch")
 
 

@@ -2,12 +2,13 @@
 
 :func:`open_data` returns a :class:`Dataset`, of the kind that the data need:
 
-- :class:`InMemory`: arrays, or files that were small enough to be loaded.
+- :class:`InMemory`: arrays, an AnnData, or files that were small enough to be loaded.
 - :class:`FileDataset`: files that are read in every pass, or that the workers of a cluster load.
 - :class:`CollectionDataset`: a DataFrame or array whose partitions stay on the workers of a cluster.
 - :class:`SingleBlock`: one block of samples that is read by one thread, such as a backed AnnData.
 """
 
+from dbmd.dataset._anndata import is_anndata
 from dbmd.dataset._arrays import InMemory, in_memory
 from dbmd.dataset._base import Dataset
 from dbmd.dataset._block import SingleBlock
@@ -23,6 +24,7 @@ __all__ = [
     "SingleBlock",
     "framework_of",
     "in_memory",
+    "is_anndata",
     "is_path",
     "open_data",
 ]

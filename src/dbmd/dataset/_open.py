@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 from dbmd.data.finite import Missing
 from dbmd.data.options import DEFAULT_MEMORY, ColumnOptions
 from dbmd.data.stream import ignore
+from dbmd.dataset._anndata import HVG, is_anndata, open_anndata, variables
 from dbmd.dataset._base import Dataset
 from dbmd.dataset._collection import open_collection
 from dbmd.dataset._files import open_files
@@ -61,11 +62,12 @@ def open_data(
 
     Parameters
     ----------
-    data : str, Path or iterable of them; or a collection of Spark or Dask
+    data : str, Path or iterable of them; a collection of Spark or Dask; or an AnnData
         Files (csv, parquet, npy, npz, h5ad), folders of them, or addresses that pyarrow or fsspec can open. The samples
         are the rows of one file after the other. Or a DataFrame of Spark (columns of numbers, or one column of vectors
         or arrays), a dask.array of shape (n, m), a dask.dataframe, or a list of delayed arrays: these are computed
-        once, and stay on the workers that computed them until the dataset is closed.
+        once, and stay on the workers that computed them until the dataset is closed. Or an AnnData, in memory or
+        backed: ``source``, ``label`` and ``sample_weight`` are columns of its ``obs``.
     source : str, optional
         The column with the name of the source of each sample; "@file": each file is a source of its own. Without it
         all samples are from one source. For a dask.array, an array of names of shape (n,); for delayed arrays, a list
@@ -102,10 +104,11 @@ def open_data(
         What to do with numbers that are missing (empty fields of csv, nulls of Parquet, NaN): refuse them, fit the
         others, or leave out samples that have any. The estimator must be told the same.
     layer, obsm : str, optional
-        The layer, or the key of ``obsm``, of h5ad files to take instead of ``X``. The columns of ``obsm["X_pca"]`` are
-        called X_pca-0, X_pca-1, ...
+        The layer, or the key of ``obsm``, of h5ad files or an AnnData to take instead of ``X``. The columns of
+        ``obsm["X_pca"]`` are called X_pca-0, X_pca-1, ...
     hvg : bool
-        Whether to take only the highly variable genes of h5ad files, those with a true ``var["highly_variable"]``.
+        Whether to take only the highly variable genes of h5ad files or an AnnData: those with a true
+        ``var["highly_variable"]``.
 
     Returns
     -------
@@ -119,6 +122,21 @@ def open_data(
     encode = [encode] if isinstance(encode, str) else encode
     hints = {"header": header, "delimiter": delimiter}
     hints |= {name: value for name, value in {"layer": layer, "obsm": obsm, "hvg": hvg}.items() if value}
+    if is_anndata(data):
+        if encode or keep or drop or dtype is not None or header is not None or delimiter is not None:
+            raise DataError("drop, dtype, encode, keep, header and delimiter are not for an AnnData: change it first.")
+        return open_anndata(
+            data,
+            source=source,
+            label=label,
+            sample_weight=sample_weight,
+            layer=layer,
+            obsm=obsm,
+            columns=columns,
+            mask=variables(data, HVG) if hvg else None,
+            memory=memory,
+            missing=missing,
+        )
     categories = encode if isinstance(encode, Mapping) else {}
     options = ColumnOptions(source, label, columns, drop, tuple(encode), keep, sample_weight, missing)
     paths = f"a collection of {framework_of(data)}" if framework_of(data) else data

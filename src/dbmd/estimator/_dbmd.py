@@ -280,7 +280,8 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features); or anything that :func:`dbmd.open_data` takes
             The samples. CSR stays sparse, float32 stays float32, a memory map stays on disk, and with engine="spark" or
-            "dask" a DataFrame or an array of theirs stays on the cluster.
+            "dask" a DataFrame or an array of theirs stays on the cluster. Of an AnnData, all variables of ``X`` are
+            taken; ``open_data(adata, layer=..., hvg=True)`` takes others.
         y : None
             Ignored.
         source : array-like of shape (n_samples,), or str, optional

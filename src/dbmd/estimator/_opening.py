@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from sklearn.utils.validation import validate_data
 
 from dbmd.data.finite import with_nan
-from dbmd.dataset import Dataset, framework_of, in_memory, is_path, open_data
-from dbmd.estimator._checks import check_feature_names, check_finite, number_sources
+from dbmd.data.source_labels import number_sources
+from dbmd.dataset import Dataset, framework_of, in_memory, is_anndata, is_path, open_data
+from dbmd.estimator._checks import check_feature_names, check_finite
 
 if TYPE_CHECKING:
     from dbmd.estimator._dbmd import DBMD
@@ -24,7 +25,7 @@ def opened(model: DBMD, X: Any, source: Any, sample_weight: Any, *, reset: bool)
     ----------
     model : DBMD
         The estimator.
-    X : Dataset, array-like, path, or collection of Spark or Dask
+    X : Dataset, array-like, path, AnnData, or collection of Spark or Dask
         The samples.
     source : array-like of shape (n,) or str, optional
         Their sources, or the column that names them.
@@ -42,7 +43,7 @@ def opened(model: DBMD, X: Any, source: Any, sample_weight: Any, *, reset: bool)
 
 
 def _as_dataset(model: DBMD, X: Any, source: Any, sample_weight: Any, *, reset: bool) -> Dataset:
-    if is_path(X) or framework_of(X) in ("spark", model.engine):
+    if is_path(X) or is_anndata(X) or framework_of(X) in ("spark", model.engine):
         X, source, sample_weight = _open(model, X, source, sample_weight, reset=reset), None, None
     if not isinstance(X, Dataset):
         X = _validated(model, X, reset=reset)
@@ -67,10 +68,12 @@ def _as_dataset(model: DBMD, X: Any, source: Any, sample_weight: Any, *, reset: 
 
 
 def _open(model: DBMD, X: Any, source: Any, sample_weight: Any, *, reset: bool) -> Dataset:
-    """Return files, or a collection that lives on the engine, as a dataset."""
+    """Return files, an AnnData, or a collection that lives on the engine, as a dataset."""
     names = getattr(model, "feature_names_in_", None)
     columns = None if reset or names is None else list(names)
     how: dict[str, Any] = {"source": source, "sample_weight": sample_weight, "missing": model.missing}
+    if is_anndata(X):
+        return open_data(X, **how, columns=columns)
     if is_path(X):
         # Only a fit is worth a cluster: memberships are computed in this process.
         engine = model.engine if reset and isinstance(model.engine, str) else "local"

@@ -134,7 +134,7 @@ def save(
     if not model.sources_.dtype.hasobject:
         arrays["sources"] = model.sources_
     info = model.fit_info_
-    if info.get("data") is None and hasattr(model, "labels_"):
+    if "paths" not in (info.get("data") or {}) and hasattr(model, "labels_"):
         arrays["labels"] = model.labels_  # not those of files, which may have any number of rows
     info.setdefault("versions", versions())
     info.setdefault("created", datetime.now(UTC).isoformat(timespec="seconds"))
