@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import lzma
 import threading
 import warnings
 from collections.abc import Callable
@@ -99,23 +100,39 @@ class Variant:
 
 
 def as_csv(
-    suffix=".csv", delimiter=",", end="\n", *, header=True, mark=b"", quote=csv.QUOTE_MINIMAL, note=str, last=True
+    suffix=".csv",
+    delimiter=",",
+    end="\n",
+    *,
+    header=True,
+    mark=b"",
+    quote=csv.QUOTE_MINIMAL,
+    note=str,
+    last=True,
+    codec=None,
+    row_names=False,
 ):
+    """Return how to write text; ``row_names``: as R's write.table, which has no name for the column of them."""
+
     def write(table, folder, stem):
         text = io.StringIO()
         writer = csv.writer(text, delimiter=delimiter, lineterminator=end, quoting=quote)
         columns = table.columns() | {NOTE: [note(text) for text in table.notes]}
         if header:
             writer.writerow(columns)
+        if row_names:
+            columns = {"": [f"row {i}" for i in range(len(table.X))]} | columns
         rows = zip(*(c.tolist() if isinstance(c, np.ndarray) else c for c in columns.values()), strict=True)
         writer.writerows(rows)
         data = mark + text.getvalue().encode()
         if not last:
             data = data.removesuffix(end.encode())
         path = folder / f"{stem}{suffix}"
-        codec = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}.get(path.suffix)
-        if codec:
-            with pa.CompressedOutputStream(str(path), codec) as file:
+        packed = codec or {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd", ".lz4": "lz4"}.get(path.suffix)
+        if packed == "xz":
+            path.write_bytes(lzma.compress(data))
+        elif packed and packed != "none":
+            with pa.CompressedOutputStream(str(path), packed) as file:
                 file.write(data)
         else:
             path.write_bytes(data)
@@ -244,7 +261,14 @@ VARIANTS: dict[str, Variant] = {
     "csv.bz2": as_csv(".csv.bz2"),
     "csv.zst": as_csv(".csv.zst"),
     "csv.lz4": as_csv(".csv.lz4"),
+    "csv.xz": as_csv(".csv.xz"),
     "tsv.gz": as_csv(".tsv.gz", "\t"),
+    "gzip that is called csv": as_csv(codec="gzip"),
+    "xz that is called csv.gz": as_csv(".csv.gz", codec="xz"),
+    "plain text that is called csv.bz2": as_csv(".csv.bz2", codec="none"),
+    "R, spaces": as_csv(".txt", " ", quote=csv.QUOTE_NONNUMERIC, row_names=True),
+    "R, commas": as_csv(row_names=True, quote=csv.QUOTE_NONNUMERIC, end="\r\n"),
+    "R, tabs, no quotes": as_csv(".tsv", "\t", row_names=True),
     "name in capitals": as_csv(".CSV"),
     "parquet": as_parquet(),
     "row groups": as_parquet(row_group_size=97),
@@ -277,6 +301,7 @@ VARIANTS: dict[str, Variant] = {
     "h5ad, CSR of integers": as_h5ad(sparse.csr_matrix, "<i4", kind="whole"),
     "csv elsewhere": remote(as_csv()),
     "csv.gz elsewhere": remote(as_csv(".csv.gz")),
+    "csv.xz elsewhere": remote(as_csv(".csv.xz")),
     "parquet elsewhere": remote(as_parquet(row_group_size=97)),
     "npy elsewhere": remote(as_npy()),
     "npy in Fortran order elsewhere": remote(as_npy(order="F")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,24 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from dbmd.data.address import shown
-from dbmd.data.formats import Reader, format_of, open_reader, suffixes
+from dbmd.data.formats import Reader, endings, format_of, open_reader
 from dbmd.data.location import Location, locate
 from dbmd.errors import DataError
 
 OF_CELLS = ("layer", "obsm", "hvg")  # hints that mean nothing to other formats than h5ad
+TXT = re.compile(r"\.txt(\.\w+)?$", re.IGNORECASE)  # in a folder, these are mostly notes on the data
 
 
 def open_readers(paths: Sequence[str | Path], **hints: Any) -> list[Reader]:
-    """Return readers of files, and of all files of a known format in folders."""
+    """Return readers of files, and of all files of a known format in folders, except .txt."""
     locations: list[Location] = []
     for path in paths:
         found = locate(path)
         if len(found) > 1 or str(found[0]) != shown(path):  # a folder, in which files of other formats are ignored
-            known = [location for location in found if format_of(location) is not None]
+            known = [location for location in found if format_of(location) and not TXT.search(location.name)]
             if not known:
-                raise DataError(
-                    f"{shown(path)}: the folder has no file that ends in one of {', '.join(sorted(suffixes()))}."
-                )
+                raise DataError(f"{shown(path)}: the folder has no file that ends in one of {endings()}.")
             found = known
         locations += found
     if not locations:

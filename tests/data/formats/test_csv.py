@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from dbmd.data.formats import csv, open_reader
+from dbmd.data.formats import _csv_layout, csv, open_reader
 from dbmd.data.location import locate
 from dbmd.dataset import open_data
 from dbmd.errors import DataError
@@ -69,7 +69,7 @@ def test_the_first_line_has_names_if_none_of_its_fields_is_a_number(line, names,
     assert len(found) == 3 - is_header
 
 
-@pytest.mark.parametrize("delimiter", csv.DELIMITERS)
+@pytest.mark.parametrize("delimiter", _csv_layout.DELIMITERS)
 def test_the_delimiter_is_the_one_that_the_first_line_has_most(delimiter, tmp_path):
     other = ";" if delimiter == "," else ","
     reader = opened(tmp_path, delimiter.join(["x", f"y{other}", "z"]) + "\n" + delimiter.join("123") + "\n")
@@ -169,6 +169,70 @@ def test_the_row_numbers_and_numbered_names_that_pandas_writes_are_no_samples_or
     assert open_data(tmp_path / "indexed.csv", columns=["unnamed_0", "a"]).shape == (3, 2)
 
 
+@given(data=st.data())
+def test_tables_of_r_are_read_as_pandas_reads_them(folder, data):
+    """As write.table writes them: pandas, too, takes a column that has no name in the header for the row names."""
+    delimiter, quote = data.draw(st.sampled_from([" ", ",", "\t", ";"])), data.draw(st.booleans())
+    inside = "" if delimiter == " " and not quote else " "
+    names = st.lists(st.sampled_from([f"g{inside}{i}" for i in range(9)]), min_size=2, max_size=5, unique=True)
+    columns = data.draw(names)
+    numbered = not quote and data.draw(st.booleans())
+    rows = [str(i + 1) if numbered else f"c{inside}{i}" for i in range(data.draw(st.integers(1, 4)))]
+    X = data.draw(st.lists(st.floats(-1e6, 1e6), min_size=len(rows) * len(columns), max_size=len(rows) * len(columns)))
+    mark = '"' if quote else ""
+    lines = [delimiter.join(f"{mark}{name}{mark}" for name in columns)]
+    for i, name in enumerate(rows):
+        values = X[i * len(columns) : (i + 1) * len(columns)]
+        lines.append(delimiter.join([f"{mark}{name}{mark}", *map(repr, values)]))
+    reader = opened(folder, "\n".join(lines) + "\n")
+    expected = pd.read_csv(folder / "data.csv", sep=delimiter, float_precision="round_trip")
+    assert list(reader.columns) == ["unnamed_0", *expected.columns]
+    assert reader.index == ("unnamed_0",)
+    assert reader.row_names == "unnamed_0"
+    (batch,) = reader.read(0, None, columns, ["unnamed_0"])
+    assert_array_equal(batch.Xt, expected)
+    assert batch.others["unnamed_0"].to_pylist() == [str(name) for name in expected.index]
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("x\n1,5\n2,5\n", r"line 2 has 2 fields where there should be 1, .* say so with header=True"),  # 1.5 and 2.5?
+        ("1,2\n3,4,5\n6,7,8\n", r"line 2 has 3 fields .* say so with header=True"),  # a row cut short?
+        ("a,b\n3,4,5\n6,7,8\n", r"line 2 has 3 fields .* say so with header=True"),  # a name that was lost?
+        ("a,b\n1,2,\n3,4,\n", r"line 2 has 3 fields .* last field is empty: remove the delimiters at the ends"),
+        ("a   b\n1.5   2.5\n", r"line 2 has several spaces between its fields\. .* write a comma or a tab"),
+        ("  a  b\n  1  2\n", r"line 2 has several spaces between its fields"),
+    ],
+)
+def test_what_may_not_be_a_table_of_r_is_refused(text, match, tmp_path):
+    with pytest.raises(DataError, match=match):
+        opened(tmp_path, text)
+
+
+def test_a_header_that_is_said_to_be_one_is_one_field_short(tmp_path):
+    for text in ("1,2\n3,4,5\n6,7,8\n", "a,b\n3,4,5\n6,7,8\n"):
+        reader = opened(tmp_path, text, header=True)
+        assert_array_equal(numbers(reader, list(reader.columns)[1:]), [[4, 5], [7, 8]])
+    assert opened(tmp_path, '"2019","2020"\n"x",4,5\n').names == ["unnamed_0", "2019", "2020"]
+
+
+@pytest.mark.parametrize("text", ["body mass\n1\n2\n", "a b,c\n1,2\n", "1 2\n3 4\n", '"a" "b, c"\n1 2\n'])
+def test_spaces_separate_fields_only_if_nothing_else_does(text, tmp_path):
+    reader = opened(tmp_path, text)
+    expected = {"body mass\n1\n2\n": ["body mass"], "a b,c\n1,2\n": ["a b", "c"], "1 2\n3 4\n": ["0", "1"]}
+    assert list(reader.columns) == expected.get(text, ["a", "b, c"])
+    assert numbers(reader).shape[1] == len(reader.columns)
+
+
+def test_notes_in_a_folder_are_no_data(tmp_path):
+    (tmp_path / "README.txt").write_text("These are data.\n")
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n3,4\n")
+    (tmp_path / "b.txt").write_text("x y\n1 2\n3 4\n")
+    assert open_data(tmp_path).shape == (2, 2)
+    assert open_data([tmp_path / "a.csv", tmp_path / "b.txt"]).shape == (4, 2)
+
+
 @pytest.mark.parametrize("header", ['a,"b', 'a,"b"";c', '"'])
 def test_a_quote_that_is_never_closed_is_said_in_a_time_that_grows_with_the_file(header, tmp_path):
     """A search that starts again from the top for each line would take minutes here."""
@@ -197,7 +261,7 @@ def test_the_line_of_a_row_is_found_below_one_that_is_long(tmp_path, monkeypatch
 @pytest.mark.parametrize("line", ["2019,2020,2021", "2020,2010", "10,20,30"])
 def test_numbers_that_may_be_names_are_taken_for_a_sample_but_not_in_silence(line, tmp_path):
     shown = line.replace(",", ", ")
-    with pytest.warns(UserWarning, match=rf"line 1 \({shown}\) is taken for a sample.* with --header, if not"):
+    with pytest.warns(UserWarning, match=rf"line 1 \({shown}\) is taken for a sample.* with header=True, if not"):
         reader = opened(tmp_path, f"{line}\n" + ",".join("1" * len(line.split(","))) + "\n")
     assert len(numbers(reader)) == 2
     for header in (True, False):  # no warning if the user has said so

@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from dbmd.data.formats import suffixes
+from dbmd.data.formats import endings
 from tables import as_h5ad, as_npy, as_npz
 
 from .cases import UNSOUND, Cases, parquet, text, written
 
-ENDINGS = ", ".join(sorted(suffixes()))
+ENDINGS = endings()
 case = Cases()
 
 

@@ -28,8 +28,8 @@ def a_row_of_too_many_fields_below_empty_lines_and_a_break_in_quotes():
 
 
 @case(
-    "a.csv: column 'y' does not hold numbers ('many' in line 3). Leave out what is no feature (--drop y), or one-hot "
-    "code it (--encode y)."
+    "a.csv: column 'y' does not hold numbers ('many' in line 3). Leave out what is no feature (drop=['y']), or one-hot "
+    "code it (encode=['y'])."
 )
 def text_among_the_first_numbers():
     return text("a.csv", "x,y\n1,2\n3,many\n")
@@ -37,15 +37,15 @@ def text_among_the_first_numbers():
 
 @case(
     "a.csv: line 300002, column 'y' has 'many' where there should be a number. "
-    "Correct it, or leave the column out with --drop."
+    "Correct it, or leave the column out with drop=."
 )
 def text_among_numbers_far_down():
     return text("a.csv", "x,y\n" + "1.5,2\n" * 300_000 + "3,many\n")
 
 
 @case(
-    "b.csv: column 'y' does not hold numbers ('many' in line 2). Leave out what is no feature (--drop y), or one-hot "
-    "code it (--encode y)."
+    "b.csv: column 'y' does not hold numbers ('many' in line 2). Leave out what is no feature (drop=['y']), or one-hot "
+    "code it (encode=['y'])."
 )
 def text_in_the_second_file():
     return [text("a.csv", "x,y\n1,2\n"), text("b.csv", "x,y\n1,many\n")]
@@ -83,8 +83,8 @@ def a_header_in_another_encoding():
 
 
 @case(
-    r"a.csv: column 'y' does not hold numbers ('5\\xdf' in line 2). Leave out what is no feature (--drop y), or "
-    "one-hot code it (--encode y)."
+    r"a.csv: column 'y' does not hold numbers ('5\\xdf' in line 2). Leave out what is no feature (drop=['y']), or "
+    "one-hot code it (encode=['y'])."
 )
 def a_feature_in_another_encoding():
     Path("a.csv").write_bytes("x,y\n1,5ß\n".encode("latin-1"))
@@ -99,7 +99,7 @@ def a_text_in_another_encoding():
 
 @case(
     "a.csv: line 1 has a field of more than 131,072 characters, which is too long for a name or a number. "
-    "Is this no csv file, or is the delimiter another (--delimiter)?"
+    "Is this no csv file, or is the delimiter another (delimiter=)?"
 )
 def a_name_without_end():
     return text("a.csv", "x" * 200_000 + ",y\n1,2\n")

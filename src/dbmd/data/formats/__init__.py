@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from dbmd.data import compression
 from dbmd.data.formats._reader import Batch, Reader, as_data_error, batch_rows
 from dbmd.data.location import Location
 from dbmd.errors import DataError
 from dbmd.registry import load_format, names
 
-__all__ = ["Batch", "Reader", "batch_rows", "format_of", "open_reader", "suffixes"]
+__all__ = ["Batch", "Reader", "batch_rows", "endings", "format_of", "open_reader", "suffixes"]
 
 KIND = "data.formats"
 
@@ -29,6 +30,12 @@ def format_of(location: Location) -> str | None:
     return next((kind for suffix, kind in suffixes().items() if name.endswith(suffix)), None)
 
 
+def endings() -> str:
+    """Return the known endings of file names in words."""
+    plain = sorted(suffix for suffix in suffixes() if not suffix.endswith(compression.SUFFIXES))
+    return f"{', '.join(plain)} (text also with {', '.join(compression.SUFFIXES)})"
+
+
 def open_reader(location: Location, **hints: Any) -> Reader:
     """Open a file.
 
@@ -42,8 +49,7 @@ def open_reader(location: Location, **hints: Any) -> Reader:
     """
     kind = format_of(location)
     if kind is None:
-        known = ", ".join(sorted(suffixes()))
-        raise DataError(f"{location}: no known format. Names of files must end in one of {known}.")
+        raise DataError(f"{location}: no known format. Names of files must end in one of {endings()}.")
     stamp = location.stamp()
     with as_data_error(location, kind):
         reader = load_format(kind).open_file(location, **hints)

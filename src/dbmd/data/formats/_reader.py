@@ -174,7 +174,7 @@ def check_width(location: Location, n_columns: int, memory: int, column_bytes: i
     if n_columns > most:
         raise DataError(
             f"{location}: says that it has {n_columns:,} columns, more than the {most:,} that there is room for. "
-            f"If so many are meant, allow them {n_columns * column_bytes / 1e6:,.0f}MB with --memory."
+            f"If so many are meant, allow them {n_columns * column_bytes / 1e6:,.0f}MB with memory=."
         )
 
 
