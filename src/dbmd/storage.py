@@ -104,7 +104,7 @@ def check_can_write(path: Path, *, overwrite: bool, owned: frozenset[str]) -> No
             "Choose another name, or move them away."
         )
     if not overwrite and any(path.iterdir()):
-        raise FileExistsError(f"{path} is there. Choose another name, or allow it to be overwritten (--overwrite).")
+        raise FileExistsError(f"{path} is there. Choose another name, or allow it to be overwritten (overwrite=True).")
 
 
 def _names(path: Path, folders: set[str]) -> Iterator[str]:

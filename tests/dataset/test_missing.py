@@ -115,7 +115,7 @@ def of_tables(Xt, index):
 
 def test_rows_without_any_number_are_refused_unless_they_are_left_out(tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n1,2\n,\n3,\n")
-    with pytest.raises(DataError, match=r"a.csv: line 3 has no number at all. Leave out such rows with --missing drop"):
+    with pytest.raises(DataError, match=r"a.csv: line 3 has no number at all. Leave out such rows with missing='drop'"):
         open_data(tmp_path / "a.csv", missing="allow")
     for memory in (KEPT, STREAMED):
         data = open_data(tmp_path / "a.csv", missing="drop", memory=memory)

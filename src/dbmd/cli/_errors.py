@@ -16,6 +16,7 @@ import click
 from dbmd._utils.text import one_line
 from dbmd.cli._options import in_options
 from dbmd.cli._output import print_message, printable_lines
+from dbmd.cli._remedies import remedies_in_options
 from dbmd.data.address import Secrets
 from dbmd.errors import EngineError
 
@@ -129,4 +130,5 @@ def sentence(error: BaseException) -> str:
             "or use fewer (DBMD_NUM_THREADS=1)."
         )
     # Only messages on parameters: others hold names of files and columns, which must not be translated.
-    return in_options(message) if message.startswith(("The '", 'The "solver_options')) else message
+    message = in_options(message) if message.startswith(("The '", 'The "solver_options')) else message
+    return remedies_in_options(message)

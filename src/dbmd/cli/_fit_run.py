@@ -22,6 +22,7 @@ from dbmd.cli._options import in_options, option_name
 from dbmd.cli._output import print_json, print_message, print_result
 from dbmd.cli._phases import Phases
 from dbmd.cli._progress import Progress
+from dbmd.cli._remedies import remedies_in_options
 from dbmd.cli._stopping import SavesWhenStopped, save_state
 from dbmd.cli._summary import in_words, summary
 from dbmd.config import Config
@@ -195,7 +196,11 @@ class FitRun:
         if compared is not None:
             model.fit_info_["check"] = dict(compared.gains)
             model.fit_info_["warnings"] += [finding.asdict() for finding in compared.findings()]
-        texts = [in_options(str(each.message)) for each in caught if not issubclass(each.category, DataWarning)]
+        texts = [
+            remedies_in_options(in_options(str(each.message)))
+            for each in caught
+            if not issubclass(each.category, DataWarning)
+        ]
         texts += [finding["command_text"] for finding in model.fit_info_["warnings"]]
         for text in dict.fromkeys(texts):
             self._message(f"Note: {text}")

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from dbmd._utils.text import quoted
 from dbmd.data.block import float_type
 from dbmd.data.files import names_of_files
 from dbmd.data.formats import Reader
@@ -112,7 +111,7 @@ def make_recipe(selection: Selection, found: Scan, given: Mapping[str, Sequence[
             if feature in taken:
                 raise DataError(
                     f"{where}: encoding {name!r} gives a feature {feature!r}, and there is a column of that name. "
-                    f"Rename the column, or leave it out (--drop {quoted(feature)})."
+                    f"Rename the column, or leave it out (drop={[feature]})."
                 )
     sources = None
     if selection.file_sources:
@@ -197,10 +196,9 @@ def _check_numbers(readers: Sequence[Reader], kinds: Mapping[str, Any], chosen: 
     reader = next(reader for reader in readers if reader.columns[text[0]] is None)
     example = reader.not_a_number(text[0])
     what = f"column {text[0]!r} does not hold numbers" if len(text) == 1 else f"columns {_listed(text)} hold no numbers"
-    drops = " ".join(f"--drop {quoted(name)}" for name in text[:5])
     raise DataError(
-        f"{reader.location}: {what}{f' ({example})' if example else ''}. Leave out what is no feature ({drops}), "
-        f"or one-hot code it (--encode {quoted(text[0])})."
+        f"{reader.location}: {what}{f' ({example})' if example else ''}. Leave out what is no feature "
+        f"(drop={text[:5]}), or one-hot code it (encode={text[:1]})."
     )
 
 

@@ -198,8 +198,8 @@ def _check_there(seen: FoundFeatures, feature_names: Sequence[str] | None, *, dr
     """Raise a DataError if nothing is left to fit."""
     if drops and seen.n_dropped == seen.n_samples:
         raise DataError(
-            "Every sample has a missing entry, so that none is left. Allow gaps (--missing allow, in Python "
-            "missing='allow'), or leave out the features that are missing most."
+            "Every sample has a missing entry, so that none is left. Allow gaps "
+            "(missing='allow'), or leave out the features that are missing most."
         )
     empty = np.flatnonzero(seen.features.n <= 0.0)
     if len(empty):

@@ -75,14 +75,11 @@ def what_is_wrong(entry: Entry, column: str, missing: Missing, *, is_sparse: boo
             f", column {column} is {entry.value}. Only finite numbers can be fitted: remove or impute such rows first."
         )
     if missing != "error" and not is_sparse:
-        return " has no number at all. Leave out such rows with --missing drop (in Python missing='drop')."
+        return " has no number at all. Leave out such rows with missing='drop'."
     what = f", column {column} has no number (it is empty or NaN)."
     if is_sparse:
         return f"{what} Entries of sparse data cannot be missing: remove or impute such rows first."
-    return (
-        f"{what} Use the numbers that are there with --missing allow (in Python missing='allow'), or leave out such "
-        "rows with --missing drop."
-    )
+    return f"{what} Use the numbers that are there with missing='allow', or leave out such rows with missing='drop'."
 
 
 def with_nan(X: Any) -> Any:

@@ -131,7 +131,7 @@ def check_categories(values: Mapping[Any, int], where: str, name: str) -> None:
     if len(values) > MOST_CATEGORIES:
         raise DataError(
             f"{where}: column {name!r} has more than {MOST_CATEGORIES} categories, too many to encode. "
-            "Leave it out with --drop."
+            "Leave it out with drop=."
         )
 
 

@@ -59,7 +59,7 @@ def npz(name, **members):
     return name
 
 
-@claim(r"says that it has 1,000,000,000,000 columns, more than the 2,560,000 .* 200,000,000MB with --memory\.")
+@claim(r"says that it has 1,000,000,000,000 columns, more than the 2,560,000 .* 200,000,000MB with memory=\.")
 def npy_of_no_rows():
     Path("a.npy").write_bytes(npy_header((0, 10**12)))
     return "a.npy"
@@ -70,7 +70,7 @@ def npz_of_many_columns():
     return npz("a.npz", shape=np.array([3, 2**40]))
 
 
-@claim(r"says that it has 30,000,000 columns, more than the 2,560,000 .* 6,000MB with --memory\.")
+@claim(r"says that it has 30,000,000 columns, more than the 2,560,000 .* 6,000MB with memory=\.")
 def npz_of_columns_whose_names_would_fill_the_memory():
     return npz("a.npz", shape=np.array([3, 30_000_000]))
 

@@ -14,8 +14,8 @@ from tables import table
 
 NOT_FINITE = "Only finite numbers can be fitted: remove or impute such rows first."
 NO_NUMBER = (
-    "has no number (it is empty or NaN). Use the numbers that are there with --missing allow (in Python "
-    "missing='allow'), or leave out such rows with --missing drop."
+    "has no number (it is empty or NaN). Use the numbers that are there with missing='allow', or leave out such "
+    "rows with missing='drop'."
 )
 NO_NUMBER_IF_SPARSE = (
     "has no number (it is empty or NaN). Entries of sparse data cannot be missing: remove or impute such rows first."

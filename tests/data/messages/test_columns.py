@@ -53,8 +53,8 @@ def arrays_of_different_width():
 
 
 @case(
-    "a.parquet: columns 'name', 'day' hold no numbers. Leave out what is no feature (--drop name --drop day), or "
-    "one-hot code it (--encode name)."
+    "a.parquet: columns 'name', 'day' hold no numbers. Leave out what is no feature (drop=['name', 'day']), or "
+    "one-hot code it (encode=['name'])."
 )
 def columns_of_text_and_dates():
     day = pa.array([1, 2], pa.date32())
@@ -62,8 +62,8 @@ def columns_of_text_and_dates():
 
 
 @case(
-    "a.parquet: column 'list' does not hold numbers. Leave out what is no feature (--drop list), or one-hot code it "
-    "(--encode list)."
+    "a.parquet: column 'list' does not hold numbers. Leave out what is no feature (drop=['list']), or one-hot code it "
+    "(encode=['list'])."
 )
 def a_column_of_lists():
     return parquet("a.parquet")({"x": [1.0, 2.0], "list": [[1.0], [2.0, 3.0]]})
@@ -200,7 +200,7 @@ def a_category_that_is_a_structure():
 
 @case(
     "a.csv: encoding 'lab' gives a feature 'lab=a', and there is a column of that name. Rename the column, or leave it "
-    "out (--drop lab=a).",
+    "out (drop=['lab=a']).",
     encode=["lab"],
 )
 def a_category_that_is_called_like_a_column():
@@ -213,7 +213,7 @@ def sources_of_two_kinds():
     return [one, parquet("b.parquet")({"x": [1.0], "lab": ["b"]})]
 
 
-TOO_MANY = "has more than 1000 categories, too many to encode. Leave it out with --drop."
+TOO_MANY = "has more than 1000 categories, too many to encode. Leave it out with drop=."
 
 
 @case(f"a.csv: column 'y' {TOO_MANY}", encode=["y"])

@@ -58,7 +58,7 @@ class CsrFile:
         if len(sizes) and sizes.max() > self.most:
             raise DataError(
                 f"{self.location}: row {row + int(sizes.argmax()) + 1} says that it has {sizes.max():,} entries, more "
-                f"than the {self.most:,} that there is room for. Allow more with --memory."
+                f"than the {self.most:,} that there is room for. Allow more with memory=."
             )
         return edges
 

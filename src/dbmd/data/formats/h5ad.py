@@ -184,7 +184,7 @@ class H5ad(Reader):
         if size > self.most_bytes:
             raise DataError(
                 f"{self.location}: {what} says that it takes {size:,} bytes, more than the {self.most_bytes:,} that "
-                "there is room for. Allow more with --memory."
+                "there is room for. Allow more with memory=."
             )
 
     def _whole(self, dataset: Any) -> Any:
