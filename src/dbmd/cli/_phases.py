@@ -50,7 +50,7 @@ class Phases:
         if sys.stderr.isatty():
             from tqdm import tqdm
 
-            self.bar = tqdm(bar_format=PHASE, dynamic_ncols=True, file=sys.stderr, leave=False)
+            self.bar = tqdm(desc=self.name, bar_format=PHASE, dynamic_ncols=True, file=sys.stderr, leave=False)
         self.thread = threading.Thread(target=self._draw_until_over, name="dbmd progress", daemon=True)
         self.thread.start()
         return self

@@ -18,6 +18,7 @@ from dbmd.data.recipe import Recipe, Selection, as_array, sorted_names
 from dbmd.data.scan import Scan, check_categories
 from dbmd.errors import DataError
 
+MOST_LISTED = 20  # names of columns in a message
 MOST_SOURCES = 10_000
 
 
@@ -67,7 +68,7 @@ def select_frame_columns(
     """
     others = tuple(name for name in (options.source, options.label, options.sample_weight) if name is not None)
     for name in (*(options.columns or ()), *options.drop, *others):
-        _check_known(name, list(kinds), what)
+        check_known(name, list(kinds), what)
     columns = options.columns
     if columns is None:
         left = [name for name in kinds if name not in (*options.drop, *others)]
@@ -153,18 +154,18 @@ def _check_names(reader: Reader, kinds: Mapping[str, Any], names: Iterable[str],
     """Raise a DataError if there is no such column; sources and labels may also be annotations."""
     for name in names:
         if not annotations:
-            _check_known(name, list(kinds), str(reader.location))
+            check_known(name, list(kinds), str(reader.location))
         elif name != reader.row_names:
-            _check_known(name, [*reader.annotations, *kinds], str(reader.location), obs=reader.annotations)
+            check_known(name, [*reader.annotations, *kinds], str(reader.location), obs=reader.annotations)
 
 
-def _check_known(name: str, known: Sequence[str], what: str, *, obs: Sequence[str] = ()) -> None:
+def check_known(name: str, known: Sequence[str], what: str, *, obs: Sequence[str] = ()) -> None:
     """Raise a DataError if there is no such column. It lists the annotations of rows, if any, rather than genes."""
     if name not in known:
         near = difflib.get_close_matches(name, known, 3)
         hint = f"Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
         if obs or not near:
-            hint += f" obs has {_listed(obs, 20)}." if obs else f"It has {_listed(known)}."
+            hint += f" obs has {_listed(obs, MOST_LISTED)}." if obs else f"It has {_listed(known, MOST_LISTED)}."
         raise DataError(f"{what}: has no column {name!r}. {hint.strip()}")
 
 

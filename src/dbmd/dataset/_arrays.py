@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,6 +63,7 @@ def in_memory(
     feature_names: Any = None,
     sample_weight: ArrayLike | None = None,
     missing: Missing = "error",
+    about: Mapping[str, Any] | None = None,
 ) -> InMemory:
     """Return arrays as a dataset.
 
@@ -79,6 +81,8 @@ def in_memory(
         For how many samples each stands; by default for itself.
     missing : {"error", "allow", "drop"}
         Whether the samples may have missing entries, NaN.
+    about : dict, optional
+        The columns that sources and weights come from.
     """
     return InMemory(
         shape=Xt.shape,
@@ -86,6 +90,7 @@ def in_memory(
         source_names=source_names,
         feature_names=feature_names,
         missing=missing,
+        about=about,
         Xt=canonical(Xt) if sparse.issparse(Xt) else Xt,
         source_codes=source_codes,
         weights=check_weights(sample_weight, Xt.shape[0]),

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from sklearn.utils.validation import validate_data
 
 from dbmd.data.finite import with_nan
-from dbmd.data.source_labels import number_sources
-from dbmd.dataset import Dataset, framework_of, in_memory, is_anndata, is_path, open_data
-from dbmd.estimator._checks import check_feature_names, check_finite
+from dbmd.dataset import Dataset, framework_of, in_memory, is_path, open_data
+from dbmd.estimator._checks import check_feature_names, check_finite, number_sources
+from dbmd.estimator._tables import TABLE, split_columns, text_column
 
 if TYPE_CHECKING:
     from dbmd.estimator._dbmd import DBMD
@@ -46,9 +47,13 @@ def _as_dataset(model: DBMD, X: Any, source: Any, sample_weight: Any, *, reset: 
     if is_path(X) or is_anndata(X) or framework_of(X) in ("spark", model.engine):
         X, source, sample_weight = _open(model, X, source, sample_weight, reset=reset), None, None
     if not isinstance(X, Dataset):
-        X = _validated(model, X, reset=reset)
-        names, codes = (None, 0) if source is None else number_sources(source, X.shape[0])
-        return in_memory(X, names, codes, getattr(model, "feature_names_in_", None), sample_weight, model.missing)
+        # What a further batch or new data have to say is said as in the fit.
+        as_in_fit = None if reset else getattr(model, "fit_info_", {}).get("data")
+        given = split_columns(X, source, sample_weight, as_in_fit)
+        X = _validated(model, given.X, reset=reset)
+        names, codes = (None, 0) if given.source is None else number_sources(given.source, X.shape[0])
+        features = getattr(model, "feature_names_in_", None)
+        return in_memory(X, names, codes, features, given.sample_weight, model.missing, given.about)
     if source is not None:
         raise ValueError("A dataset has its own sources: name them in open_data(..., source=).")
     if sample_weight is not None:
@@ -87,7 +92,18 @@ def _open(model: DBMD, X: Any, source: Any, sample_weight: Any, *, reset: bool) 
 def _validated(model: DBMD, X: Any, *, reset: bool) -> Any:
     X = with_nan(X)  # scikit-learn would leave out the mask of an array
     # Narrow types stay as they are: chunks are converted one by one.
-    X = validate_data(model, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
-    if X.dtype.kind == "f":
-        check_finite(X, missing=model.missing)
-    return X
+    try:
+        Xt = validate_data(model, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
+        if Xt.dtype.kind == "O":  # scikit-learn lets text of polars and pyarrow pass
+            Xt = Xt.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        text = text_column(X)
+        if text is None:
+            raise
+        raise ValueError(
+            f"{TABLE}: column {text[0]!r} does not hold numbers ({text[1]!r}). Name it in source= if it says where the "
+            "samples come from, or leave it out."
+        ) from error
+    if Xt.dtype.kind == "f":
+        check_finite(Xt, missing=model.missing)
+    return Xt
