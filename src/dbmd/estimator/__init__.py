@@ -11,6 +11,7 @@
     _new_sources.py  noise levels and offsets of sources that the model does not know
     _halves.py       fits of two halves of the data, and whether they agree
     _choosing.py     how many components two halves agree on
+    _choice.py       what that says: the number, the curve, a sentence
     _memberships.py  memberships and likelihood; lazily for collections of Dask
 
 The other interfaces (pyspark.ml, AnnData, command line) are built on this one.
@@ -19,7 +20,8 @@ The other interfaces (pyspark.ml, AnnData, command line) are built on this one.
 from __future__ import annotations
 
 from dbmd.estimator import _old_pickles  # noqa: F401  so that what earlier versions pickled can be loaded
-from dbmd.estimator._choosing import Choice, choose_components
+from dbmd.estimator._choice import Choice
+from dbmd.estimator._choosing import choose_components
 from dbmd.estimator._dbmd import DBMD, load
 
 __all__ = ["DBMD", "Choice", "choose_components", "load"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from dbmd.config import Config
 from dbmd.dataset import Dataset
+from dbmd.estimator._choice import Choice
 from dbmd.estimator._halves import agreement, check_enough, default_samples, draw, fit_half, quiet, side_by_side
 from dbmd.estimator._opening import opened
 
@@ -22,75 +22,9 @@ if TYPE_CHECKING:
 Float = NDArray[np.float64]
 OnStep = Callable[[int, int], object]
 SPLITS = 3
-LIMIT = 0.95
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """How many components to take, and why; :func:`dbmd.choose_components` returns it.
-
-    Attributes
-    ----------
-    n_components : int
-        The number that is proposed: the largest whose components are all found by either half of the data. If there is
-        none, the smallest that was tried.
-    is_stable : bool
-        Whether there is such a number.
-    tried : tuple of int
-        The numbers that were tried, in rising order.
-    agreement : tuple of arrays of shape (n_splits, r)
-        For each number, and each way to split the data, the correlations between the memberships by either half in
-        the r matched components, in falling order. Rows of NaN: this split was not needed.
-    explained : array of shape (n_tried,)
-        The fraction of the variance that fits of a half explain, on average.
-    limit : float
-        Components with at least this correlation agree.
-    n_samples : int
-        Number of samples that were drawn.
-    """
-
-    n_components: int
-    is_stable: bool
-    tried: tuple[int, ...]
-    agreement: tuple[Float, ...]
-    explained: Float
-    limit: float
-    n_samples: int
-
-    @property
-    def worst(self) -> Float:
-        """The correlation of the worst pair, shape (n_tried, n_splits)."""
-        return np.array([each[:, -1] for each in self.agreement])
-
-    @property
-    def mean(self) -> Float:
-        """The mean correlation of the pairs, shape (n_tried, n_splits)."""
-        return np.array([each.mean(axis=1) for each in self.agreement])
-
-    @property
-    def sentence(self) -> str:
-        """One sentence that says what it means."""
-        return f"Two halves of the data agree on {self.n_components} patterns."
-
-    def asdict(self) -> dict[str, Any]:
-        """Return all of it as numbers, text and lists, which JSON can hold; None where a split was not needed."""
-        return {
-            "n_components": self.n_components,
-            "is_stable": self.is_stable,
-            "tried": list(self.tried),
-            "agreement": [_listed(each) for each in self.agreement],
-            "worst": _listed(self.worst),
-            "mean": _listed(self.mean),
-            "explained": _listed(self.explained),
-            "limit": self.limit,
-            "n_samples": self.n_samples,
-            "sentence": self.sentence,
-        }
-
-
-def _listed(values: Float) -> Any:
-    """Return an array as nested lists, with None for NaN."""
-    return np.where(np.isnan(values), np.array(None), values).tolist()
+LIMIT = 0.95  # two halves agree on a component whose memberships correlate so much
+DOUBTFUL = 0.5  # below it, one split is enough to see that they do not
+TOL = 1e-2  # of the fits of halves: what is nearer to its limit does not change the correlations
 
 
 def choose_components(
@@ -124,9 +58,11 @@ def choose_components(
     sample_weight : array-like of shape (n_samples,), or str, optional
         How often each sample counts, as for :meth:`DBMD.fit`.
     n_splits : int, default=3
-        In how many ways the data are split into halves.
+        In how many ways the data are split into halves. All are made for the number that is proposed and the one above
+        it, and one where that is enough to see that the halves differ.
     n_samples : int, optional
-        How many samples to draw at most; by default 6,000, or 200 for each component if that is more.
+        How many samples to draw at most; by default a quarter of them, but 4,000 to 10,000, and at least 150 for each
+        component.
     on_step : callable
         Called with r and the number of the split after both halves were fitted.
     **params
@@ -199,27 +135,60 @@ def choose(
     if not _is_count(n_splits):
         raise ValueError(f"n_splits must be an int >= 1. Got {n_splits!r}.")
     config = Config.of(model, n_components=tried[-1])
-    rows = draw(model, data, n_samples or default_samples(tried[-1]), seed)
+    rows = draw(model, data, n_samples or default_samples(tried[-1], data.shape[0]), seed)
     check_enough(rows, config)
-    found = [np.full((n_splits, r), np.nan) for r in tried]
-    explained = np.zeros(len(tried))
     splits = [rows.split(seed + 1 + s) for s in range(n_splits)]
-    steps = [(s, i) for s in range(n_splits) for i in range(len(tried))]
-    with quiet(), side_by_side(2 * len(steps)) as pool:
-        fits = {
-            (s, i): [
-                pool.submit(fit_half, model, rows, chosen, tried[i], seed + 1000 * (2 * s + half))
-                for half, chosen in enumerate(splits[s])
-            ]
-            for s, i in steps
-        }
-        for s, i in steps:
-            first, second = (each.result() for each in fits.pop((s, i)))
-            both = agreement(first.memberships, second.memberships, rows.weights, config.n_known)
-            found[i][s] = np.sort(both)[::-1]
-            explained[i] += (first.explained + second.explained) / (2 * n_splits)
-            on_step(tried[i], s)
-    typical = np.array([np.median(each[:, -1]) for each in found])
-    stable = np.flatnonzero(typical >= LIMIT)
-    best = int(stable[-1]) if len(stable) else 0
-    return Choice(tried[best], bool(len(stable)), tuple(tried), tuple(found), explained, LIMIT, rows.n)
+    found = [np.full((n_splits, r), np.nan) for r in tried]
+    explained = np.full((len(tried), n_splits), np.nan)
+
+    def step(i: int, s: int) -> tuple[Float, float]:
+        seeds = seed + 2000 * s, seed + 2000 * s + 1000
+        first, second = (
+            fit_half(model, rows, chosen, tried[i], own, least_tol=TOL)
+            for chosen, own in zip(splits[s], seeds, strict=True)
+        )
+        both = agreement(first.memberships, second.memberships, rows.weights, config.n_known)
+        return both, (first.explained + second.explained) / 2
+
+    wanted = [(i, 0) for i in range(len(tried))]
+    with quiet(), side_by_side(len(wanted)) as pool:
+        while wanted:
+            for (i, s), (both, part) in zip(wanted, pool.map(lambda each: step(*each), wanted), strict=True):
+                found[i][s], explained[i, s] = np.sort(both)[::-1], part
+                on_step(tried[i], s)
+            worst = np.array([each[:, -1] for each in found])
+            wanted = [(i, s) for i in worth_another_split(worst) for s in np.flatnonzero(np.isnan(worst[i])).tolist()]
+    best = largest_stable(worst)
+    return Choice(
+        tried[best or 0],
+        best is not None,
+        tuple(tried),
+        tuple(found),
+        np.nanmean(explained, axis=1),
+        LIMIT,
+        rows.n,
+    )
+
+
+def largest_stable(worst: Float) -> int | None:
+    """Return which number is the largest that two halves agree on; None if there is none.
+
+    Parameters
+    ----------
+    worst : array of shape (n_tried, n_splits)
+        The correlation of the worst pair; NaN where a split was not made.
+    """
+    stable = np.flatnonzero(np.nanmedian(worst, axis=1) >= LIMIT)
+    return int(stable[-1]) if len(stable) else None
+
+
+def worth_another_split(worst: Float) -> list[int]:
+    """Return the numbers whose agreement has to be known better, from all splits that were made so far.
+
+    The number that would be proposed, the one above it, and those further above that are not clearly unstable: fits of
+    a half may end in local optima. What is below has no part in the choice.
+    """
+    best = largest_stable(worst)
+    first = 0 if best is None else best
+    doubtful = np.nanmedian(worst, axis=1) >= DOUBTFUL
+    return [i for i in range(first, len(worst)) if doubtful[i] or i - first <= 1]

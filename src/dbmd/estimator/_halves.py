@@ -33,7 +33,8 @@ from dbmd.model.statistics import Float
 if TYPE_CHECKING:
     from dbmd.estimator._dbmd import DBMD
 
-SAMPLES, EACH = 6_000, 200  # drawn by default: so many in all, or so many for each component if that is more
+FRACTION, LEAST_DRAWN, MOST_DRAWN = 0.25, 4_000, 10_000  # how many samples are drawn by default
+EACH = 150  # and at least so many for each component
 NUMBERS = 24_000_000  # largest number of entries that are drawn; zeros of sparse samples do not count
 EACH_SOURCE = 100  # least number of samples of a source, if it has so many
 LEAST = 2  # samples of a half for each component
@@ -159,7 +160,9 @@ class Half:
     explained: float
 
 
-def fit_half(model: DBMD, rows: Rows, chosen: NDArray[np.intp], n_components: int, seed: int) -> Half:
+def fit_half(
+    model: DBMD, rows: Rows, chosen: NDArray[np.intp], n_components: int, seed: int, least_tol: float = 0.0
+) -> Half:
     """Return what a fit of some of the drawn samples says about all of them.
 
     Parameters
@@ -172,6 +175,8 @@ def fit_half(model: DBMD, rows: Rows, chosen: NDArray[np.intp], n_components: in
         The numbers of those that are fitted.
     n_components, seed : int
         Components, seed of the start.
+    least_tol : float
+        How near to its limit W has to come, if the parameter asks for more.
     """
     own = type(model)(**model.get_params(deep=False))
     # One node: the fits run side by side, and the result does not depend on the machine.
@@ -183,6 +188,7 @@ def fit_half(model: DBMD, rows: Rows, chosen: NDArray[np.intp], n_components: in
         warm_start=False,
         verbose=0,
         halves=False,
+        tol=max(model.tol, least_tol) if model.inference == "evidence" else model.tol,
     )
     own.fit_data(rows.dataset(chosen))
     return Half(memberships_of(FittedArrays.of(own), rows.dataset())[0], own.fit_info_["explained"])
@@ -213,7 +219,7 @@ def agreement_of(model: DBMD, data: Dataset, *, n_samples: int | None = None) ->
     data : Dataset
         The data.
     n_samples : int, optional
-        How many samples to draw at most; by default 6,000, or 200 for each component if that is more.
+        How many samples to draw at most; by default as for :func:`dbmd.choose_components`.
 
     Returns
     -------
@@ -223,7 +229,7 @@ def agreement_of(model: DBMD, data: Dataset, *, n_samples: int | None = None) ->
     """
     config, r = Config.of(model, n_components=len(model.components_), halves=False), len(model.components_)
     seed = int(check_random_state(model.random_state).randint(2**31 - 1))
-    rows = draw(model, data, n_samples or default_samples(r), seed)
+    rows = draw(model, data, n_samples or default_samples(r, data.shape[0]), seed)
     check_enough(rows, config)
     full = memberships_of(FittedArrays.of(model), rows.dataset())[0]
     with quiet(), side_by_side(2) as pool:
@@ -257,6 +263,6 @@ def side_by_side(n_tasks: int) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-def default_samples(r: int) -> int:
-    """Return how many samples are drawn for r components."""
-    return max(SAMPLES, EACH * r)
+def default_samples(r: int, n: int) -> int:
+    """Return how many of n samples are drawn for r components."""
+    return int(max(np.clip(FRACTION * n, LEAST_DRAWN, MOST_DRAWN), EACH * r))
