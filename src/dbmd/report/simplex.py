@@ -21,8 +21,8 @@ TRIANGLE = np.array([[0.5, np.sqrt(0.75)], [0.0, 0.0], [1.0, 0.0]])  # the large
 def plane(W: NDArray[Any], sizes: NDArray[Any], used: NDArray[np.intp]) -> tuple[NDArray[np.float64], float]:
     """Return the components, shape (r, m), on their first two principal axes, shape (r, 2), and the part they show.
 
-    Components without samples do not turn the axes. The longer axis lies; signs are such that the larger clusters are
-    to the left and above.
+    Components without samples do not turn the axes. The longer axis lies; the largest cluster is to the left, and
+    above.
     """
     mean = np.average(W[used], axis=0, weights=sizes[used] if sizes[used].sum() > 0 else None)
     centred = np.asarray(W - mean, float)
@@ -30,8 +30,7 @@ def plane(W: NDArray[Any], sizes: NDArray[Any], used: NDArray[np.intp]) -> tuple
     corners = np.zeros((len(W), 2))
     found = centred @ axes[:2].T
     corners[:, : found.shape[1]] = found
-    lead = sizes @ corners if sizes.sum() > 0 else corners.sum(axis=0)
-    corners *= np.where(lead * np.array([1, -1]) > 0, -1.0, 1.0)
+    corners *= np.where(corners[sizes.argmax()] * np.array([1, -1]) > 0, -1.0, 1.0)
     squares = values**2
     return corners, float(squares[:2].sum() / squares.sum()) if squares.sum() > 0 else 1.0
 

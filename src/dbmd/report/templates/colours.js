@@ -28,6 +28,7 @@ const swatch = (x, y, colour) => filled(svg("path", { d: `M${x} ${y}h11v11h-11z`
 // Swatches with names in lines as wide as the drawing: [{name, colour}]. Returns what they need in height.
 function swatches(root, items, x, y, width, most = 24) {
   const shown = items.slice(0, items.length > most + 1 ? most : items.length);
+  const names = distinct(shown.map((item) => item.name), Math.min(width - 24, 160));
   let left = x, top = y;
   const go = (room) => {
     if (left > x && left + room > x + width) { left = x; top += 20; }
@@ -35,8 +36,8 @@ function swatches(root, items, x, y, width, most = 24) {
     left += room + 16;
     return at;
   };
-  for (const { name, colour } of shown) {
-    const text = fitted(name, Math.min(width - 24, 220)), at = go(textWidth(text) + 16);
+  for (const [k, { colour }] of shown.entries()) {
+    const text = fitted(names[k], Math.min(width - 24, 220)), at = go(textWidth(text) + 16);
     root.append(swatch(at, top - 9, colour));
     root.append(label(at + 16, top, text, "muted"));
   }
