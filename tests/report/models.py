@@ -89,6 +89,14 @@ def with_parts(**details):
     return model
 
 
+def wide():
+    """Counts of three digits in as many columns as a phone has room for, and values far apart."""
+    model = made_up(r=15, m=12, n=24_000, classes=list("abcdefghijklmno"), features=[f"x{j}" for j in range(12)])
+    model.components_[:] = 3.0 * np.sign(model.components_)
+    model.components_[0, 0], model.components_[1, 1] = 4786.0 + model.components_[:, 0].mean(), -3000.0
+    return model
+
+
 def evil():
     """Names that would take over a page that did not escape them."""
     return made_up(

@@ -1,8 +1,13 @@
 """The page in a real browser: it draws, answers, fits a phone, and asks nobody for anything."""
 
+import csv
 import os
+import re
 import shutil
+import struct
+import zlib
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -52,6 +57,7 @@ def folder(tmp_path_factory, digits):
     write(models.made_up(r=3, m=48, classes=list("ab"), empty=1), folder / "colours.html", image_shape=(4, 4, 3))
     write(models.warned(), folder / "warned.html")
     write(models.with_parts(), folder / "parts.html")
+    write(models.wide(), folder / "wide.html")
     return folder
 
 
@@ -116,6 +122,61 @@ def test_on_a_phone_nothing_scrolls_sideways_and_text_can_be_read(visit, name):
         assert size >= 9, text
         assert left >= 0, text
         assert right <= 390, text
+
+
+def test_no_text_runs_into_another_and_counts_are_all_there(visit):
+    page = visit("wide", width=360)
+    # Labels of axes and colour bars are apart; numbers in cells may be close.
+    overlapping = """() => [...document.querySelectorAll("figure.chart svg")].flatMap((svg) => {
+      const texts = [...svg.querySelectorAll("text")].map((text) => [text.getBoundingClientRect(), text]);
+      return texts.flatMap(([a, one], i) => texts.slice(i + 1).filter(([b, other]) =>
+        Math.min(a.right, b.right) - Math.max(a.left, b.left) > (/muted/.test(one.className.baseVal) ? -4 : 1)
+        && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4
+      ).map(([, other]) => [one.textContent, other.textContent]));
+    })"""
+    for _ in range(2):
+        assert not page.evaluate(overlapping)
+        page.locator('[data-group="basis-scale"] [aria-pressed="false"]').click()
+    counts = page.locator('[data-chart="classes"] .cell ~ text', has_text=re.compile(r"^\d{2,3}$")).all_text_contents()
+    assert len(counts) == 15 * 15
+    assert any(len(count) == 3 for count in counts)
+
+
+def test_charts_are_saved_as_drawings_pictures_and_numbers(visit):
+    page = visit("images", scheme="dark")
+
+    def saved(chart, press):
+        with page.expect_download() as download:
+            press(page.locator(f'figure:has(> [data-chart="{chart}"]) .save button'))
+        return download.value.suggested_filename, Path(download.value.path()).read_bytes()
+
+    page.locator('[data-chart="noise"]').hover()
+    name, drawing = saved("noise", lambda buttons: buttons.nth(0).click())
+    assert name == "noise-level-of-each-source.svg"
+    root = ElementTree.fromstring(drawing)
+    texts = list(root.iter("{http://www.w3.org/2000/svg}text"))
+    assert {"Noise level of each source", "clinic A"} <= {text.text for text in texts}
+    assert all(text.get("fill").startswith("rgb") and text.get("font-size") for text in texts)
+    assert not any("class" in element.attrib or "style" in element.attrib for element in root.iter())
+
+    def by_keyboard(buttons):
+        buttons.nth(0).focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+
+    name, picture = saved("images", by_keyboard)
+    assert name == "patterns-as-pictures-of-8-8-pixels.png"
+    width, height = struct.unpack(">II", picture[16:24])
+    drawn = page.locator('[data-chart="images"]').bounding_box()
+    assert width >= 2 * drawn["width"]
+    assert height > 2 * drawn["height"]
+    assert len(zlib.compress(picture)) > 5000  # pixels, not an empty sheet
+
+    name, numbers = saved("classes", lambda buttons: buttons.nth(2).click())
+    assert name == "samples-by-class-and-cluster.csv"
+    head, *rows = csv.reader(numbers.decode().splitlines())
+    assert head[0] == "class"
+    assert sum(int(count) for row in rows for count in row[1:-1]) == 1797
 
 
 def test_names_of_rows_differ_even_when_cut(visit):

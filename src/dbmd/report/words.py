@@ -290,10 +290,11 @@ def memberships(d: Description) -> list[str]:
 def classes(d: Description) -> list[str]:
     """Return how well clusters and classes agree."""
     found = d["classes"]
+    ari = round(found["ari"], 2) + 0.0  # not -0.00
     sentences = [
         "The labels were not used in the fit. A class is matched to one cluster at most, so that as many samples as "
         f"possible agree: {percent(found['accuracy'])} of {found['n_labelled']:,} do.",
-        f"The adjusted Rand index is {found['ari']:.2f}, the normalised mutual information {found['nmi']:.2f}; "
+        f"The adjusted Rand index is {ari:.2f}, the normalised mutual information {found['nmi']:.2f}; "
         "both are 1 for perfect agreement, and 0 if the clusters are unrelated to the classes.",
     ]
     pairs, rows, columns, counts = found["pairs"], found["rows"], found["columns"], found["counts"]

@@ -182,7 +182,9 @@ function matrix(host, { rows, columns: heads, across, down, cell, map, legend, s
   const marks = [];
   const outlines = [];
   const cells = names.map((_, i) => heads.map((_, j) => cell(i, j)));
-  const written = numbersThatFit(cells.flat().map(({ text }) => text || ""), cellWidth, cellHeight);
+  const texts = cells.flat().map(({ text }) => text || ""), written = numbersThatFit(texts, cellWidth, cellHeight);
+  const hint = "point at a cell for its number";
+  if (!written && texts.some(Boolean) && width - left > textWidth(hint + across) + 16) root.append(label(width, 14, hint, "muted", "end"));
   names.forEach((name, i) => {
     const y = top + i * cellHeight;
     root.append(label(left - 8, y + cellHeight / 2 + 4, fitted(name, left - 10, size), size === SMALL ? "small" : "", "end"));
@@ -220,8 +222,8 @@ function numbersThatFit(texts, width, height) {
   if (height < 18 || !texts.some(Boolean)) return null;
   const short = texts.map(inThousands);
   for (const shown of [texts, short]) {
-    for (const size of [SMALL, 10, 9]) {
-      if (shown.every((text) => textWidth(text, size) + 3 <= width)) return { texts: shown, size };
+    for (const [size, space] of [[SMALL, 3], [10, 2], [9, 1]]) {
+      if (shown.every((text) => textWidth(text, size) + space <= width)) return { texts: shown, size };
     }
   }
   return null;
@@ -260,10 +262,13 @@ function histogram(host, { bins, zones, title, tip: words }) {
     root.append(label(left - 6, y(tick) + 4, percentTick(tick), "muted", "end"));
   }
   for (const tick of ticks(0, 1, width > 420 ? 10 : 5)) root.append(label(x(tick), bottom + 16, amount(tick), "muted", "middle"));
-  for (const zone of zones) {
-    if (zone.from > 0) root.append(svg("line", { x1: x(zone.from), x2: x(zone.from), y1: 8, y2: bottom, class: "zone" }));
-    const last = zone.to === 1;
-    root.append(label(last ? x(1) : x((zone.from + zone.to) / 2), 16, zone.name, "muted", last ? "end" : "middle"));
+  let right = width; // names are placed from the right, so that none runs into the one after it
+  for (const zone of [...zones].reverse()) {
+    if (zone.from > 0) root.append(svg("line", { x1: x(zone.from), x2: x(zone.from), y1: 22, y2: bottom, class: "zone" }));
+    const last = zone.to === 1, half = textWidth(zone.name) / 2;
+    const middle = last ? x(1) - half : Math.min(x((zone.from + zone.to) / 2), right - 8 - half);
+    root.append(label(middle, 16, zone.name, "muted", "middle"));
+    right = middle - half;
   }
   root.append(label((left + width) / 2, bottom + 34, title, "muted", "middle"));
   return bins.map((n, i) => {

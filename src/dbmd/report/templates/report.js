@@ -203,11 +203,13 @@ const pressed = (group) => document.querySelector(`[data-group="${group}"] [aria
 const drawnAt = new WeakMap();
 function draw(host) {
   drawnAt.set(host, host.clientWidth);
+  setTable(host, tables[host.dataset.chart]);
   interact(host, charts[host.dataset.chart](host), REACH[host.dataset.chart]);
 }
 const hosts = [...document.querySelectorAll("[data-chart]")];
 const drawAll = () => hosts.forEach(draw);
 drawAll();
+document.querySelectorAll("figure.chart").forEach(addSaving);
 
 // A new width is a new drawing; a new height is our own doing.
 const watch = new ResizeObserver((entries) => requestAnimationFrame(() => {
