@@ -117,12 +117,7 @@ def dbmd(
             "mask_var": _name(mask_var, mask),
             **_storable(params),
         },
-        "batches": fitted.sources_.astype(str),
-        "noise_variance": fitted.noise_variance_,
-        "objective": fitted.objective_,
-        "explained_variance": fitted.fit_info_["explained"],
-        "n_iter": fitted.n_iter_,
-        "model": _to_arrays(fitted),
+        **facts(fitted),
     }
     if fitted.offsets:
         found["offsets"] = of_all(fitted.offsets_)
@@ -281,6 +276,18 @@ def _known(known: Any, names: list[str], used: NDArray[np.intp]) -> Known:
     if known.columns is not None and {*known.columns} == {*wanted}:
         return Known(known.for_features(len(wanted), wanted), known.names)
     return Known(known.for_features(len(names), names)[:, used], known.names)
+
+
+def facts(fitted: DBMD) -> dict[str, Any]:
+    """Return what ``uns`` holds of a model: numbers, and its files, which :func:`model` reads."""
+    return {
+        "batches": fitted.sources_.astype(str),
+        "noise_variance": fitted.noise_variance_,
+        "objective": fitted.objective_,
+        "explained_variance": fitted.fit_info_["explained"],
+        "n_iter": fitted.n_iter_,
+        "model": _to_arrays(fitted),
+    }
 
 
 def _to_arrays(fitted: DBMD) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 
+import anndata
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -263,6 +264,104 @@ def test_a_model_made_in_python_can_be_used(new, tmp_path):
     write_parquet(tmp_path / "new.parquet", new[0], lab=new[1])
     H, _ = transform(tmp_path / "model", tmp_path / "new.parquet", out=tmp_path, options=("--source", "lab"))
     np.testing.assert_array_equal(H, dbmd.load(tmp_path / "model").transform(new[0], source=new[1]))
+
+
+# -- cells ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory):
+    """An h5ad file with a layer, highly variable genes and names of cells, and a model of the layer and these genes."""
+    folder = tmp_path_factory.mktemp("cells")
+    X, source = samples(150, m=5, seed=3)
+    obs = pd.DataFrame({"lab": source, "depth": np.arange(150)}, index=[f"ACGT-{i}" for i in range(150)])
+    obs["kind"] = pd.Categorical(np.where(np.arange(150) % 7, "T", None))
+    adata = anndata.AnnData(np.zeros_like(X), obs=obs, var=pd.DataFrame(index=[f"gene{i}" for i in range(5)]))
+    adata.layers["logged"] = X
+    adata.obsm["X_pca"] = X[:, :3]
+    adata.var["highly_variable"] = np.arange(5) != 2
+    adata.write_h5ad(folder / "cells.h5ad")
+    fit = ("fit", folder / "cells.h5ad", "-k", "3", "--source", "lab", "--offsets", "--max-iter", "300", "--no-report")
+    run(*fit, "--layer", "logged", "--hvg", "-q", "-o", folder / "model")
+    run("fit", folder / "cells.h5ad", "-k", "3", "--obsm", "X_pca", "--no-report", "-q", "-o", folder / "pca")
+    return folder, adata
+
+
+def test_a_layer_and_highly_variable_genes_are_fitted_and_the_layer_is_taken_as_in_the_fit(cells, tmp_path):
+    folder, adata = cells
+    model = dbmd.load(folder / "model")
+    assert model.feature_names_in_.tolist() == ["gene0", "gene1", "gene3", "gene4"]
+    expected = model.transform(dbmd.open_data(adata, source="lab", layer="logged", hvg=True))
+    assert expected.std() > 0.1
+    for options in ((), ("--layer", "logged")):
+        H, others = transform(folder / "model", folder / "cells.h5ad", out=tmp_path, options=options)
+        np.testing.assert_allclose(H, expected, atol=1e-12)
+        assert list(others) == ["obs_names", "cluster"]
+        assert others["obs_names"] == adata.obs_names.tolist()
+    H, _ = transform(folder / "model", folder / "cells.h5ad", out=tmp_path, options=("--layer", "X"), ending="npy")
+    assert abs(H - expected).max() > 0.1
+    H, others = transform(folder / "pca", folder / "cells.h5ad", out=tmp_path, ending="csv", options=("--keep", "lab"))
+    np.testing.assert_allclose(H, dbmd.load(folder / "pca").transform(dbmd.open_data(adata, obsm="X_pca")), atol=1e-12)
+    assert list(others) == ["obs_names", "lab", "cluster"]
+
+
+def test_a_source_that_is_not_there_is_told_with_the_columns_of_obs(cells, tmp_path):
+    said = refused("fit", cells[0] / "cells.h5ad", "-k", "2", "--source", "batch", "-o", tmp_path / "model")
+    assert said.endswith("cells.h5ad: has no column 'batch'. obs has 'lab', 'depth', 'kind'.")
+    said = refused("fit", cells[0] / "cells.h5ad", "-k", "2", "--layer", "counts", "-o", tmp_path / "model")
+    assert said.endswith("cells.h5ad: has no layer 'counts'. layers has 'logged'.")
+
+
+def test_h5ad_has_what_tl_stores(cells, tmp_path, monkeypatch):
+    folder, adata = cells
+    monkeypatch.setattr("dbmd.memberships.MAX_ROWS", 64)
+    out = tmp_path / "out.h5ad"
+    keep = ("--keep", "kind", "--keep", "depth", "--keep", "gene2")
+    run("transform", folder / "model", folder / "cells.h5ad", *keep, "-o", out)
+    found, model = anndata.read_h5ad(out), dbmd.load(folder / "model")
+    expected = adata.copy()
+    dbmd.tl.transform(expected, model)
+    assert found.X is None
+    assert found.obs_names.tolist() == adata.obs_names.tolist()
+    np.testing.assert_allclose(found.obsm["X_dbmd"], expected.obsm["X_dbmd"], atol=1e-12)
+    assert found.obs["dbmd"].tolist() == expected.obs["dbmd"].tolist()
+    assert found.obs["dbmd"].cat.categories.tolist() == ["0", "1", "2"]
+    assert list(found.obs) == ["kind", "depth", "gene2", "dbmd"]
+    assert found.obs["kind"].astype(object).equals(adata.obs["kind"].astype(object))
+    assert found.obs["depth"].tolist() == list(range(150))
+    np.testing.assert_array_equal(found.varm["dbmd"], model.components_.T)
+    assert found.var_names.tolist() == model.feature_names_in_.tolist()
+    np.testing.assert_array_equal(dbmd.tl.model(found).components_, model.components_)
+    found.write_h5ad(tmp_path / "again.h5ad")  # it is as anndata would have written it
+    assert anndata.read_h5ad(tmp_path / "again.h5ad").obs["dbmd"].tolist() == found.obs["dbmd"].tolist()
+    refused("transform", folder / "model", folder / "cells.h5ad", "-o", out)
+    result = run(
+        "transform", folder / "model", folder / "cells.h5ad", "--keep", "dbmd", "-o", tmp_path / "n.h5ad", code=2
+    )
+    assert "'dbmd' of its own" in result.stderr
+
+
+def test_rows_of_other_files_are_numbered_in_h5ad(folder, new, tmp_path):
+    write_parquet(tmp_path / "new.parquet", new[0], lab=new[1], many=[[1, 2]] * 150)
+    transform_it = ("transform", folder / "plain", tmp_path / "new.parquet")
+    run(*transform_it, "--keep", "lab", "-o", tmp_path / "out.h5ad")
+    found = anndata.read_h5ad(tmp_path / "out.h5ad")
+    assert found.obs_names.tolist() == [str(i) for i in range(150)]
+    assert found.obs["lab"].tolist() == new[1].tolist()
+    H, _ = transform(folder / "plain", tmp_path / "new.parquet", out=tmp_path)
+    np.testing.assert_array_equal(found.obsm["X_dbmd"], H)
+    said = refused(*transform_it, "--keep", "many", "-o", tmp_path / "no.h5ad")
+    assert "'many' to keep cannot be a column of obs" in said
+    assert not (tmp_path / "no.h5ad").exists()
+
+
+def test_a_model_of_tl_is_applied_by_the_command_line(cells, tmp_path):
+    folder, adata = cells
+    own = dbmd.tl.dbmd(adata, 3, batch_key="lab", layer="logged", offsets=True, random_state=0, max_iter=300, copy=True)
+    dbmd.tl.model(own).save(tmp_path / "model")
+    H, others = transform(tmp_path / "model", folder / "cells.h5ad", out=tmp_path)
+    np.testing.assert_allclose(H, own.obsm["X_dbmd"], atol=1e-9)
+    assert others["cluster"] == own.obs["dbmd"].astype(int).tolist()
 
 
 # -- what is left behind -------------------------------------------------------------------------------------------

@@ -155,6 +155,8 @@ def reading_options(command: F) -> F:
                 "--header/--no-header", default=None, group=DATA, help="csv: whether line 1 has names.  [default: look]"
             ),
             option("--delimiter", group=DATA, help="csv: what stands between fields.  [default: look]"),
+            option("--layer", group=DATA, help="h5ad: layer to take.  [default: X, or as in the fit]"),
+            option("--obsm", metavar="KEY", group=DATA, help="h5ad: take an entry of obsm, X_pca say, instead of X."),
             option(
                 "--memory",
                 type=Size(),
@@ -173,6 +175,12 @@ def reading_options(command: F) -> F:
     ):
         command = decorate(command)
     return command
+
+
+def hvg_option(command: F) -> F:
+    """Add the option for data that are fitted: a model is applied to the genes that it has."""
+    text = "h5ad: take the highly variable genes only, those of var['highly_variable']."
+    return option("--hvg", is_flag=True, group=DATA, help=text)(command)
 
 
 def printing_options(command: F) -> F:

@@ -15,6 +15,7 @@ from dbmd.cli._options import (
     NumberOrName,
     Seconds,
     Shape,
+    hvg_option,
     printing_options,
     reading_options,
 )
@@ -28,7 +29,7 @@ DEFAULT = Config()
 # Options that say how data are read; all others are parameters of DBMD.
 READING = (
     *("source", "sample_weight", "label", "columns", "drop", "encode"),
-    *("dtype", "memory", "missing", "header", "delimiter"),
+    *("dtype", "memory", "missing", "header", "delimiter", "layer", "obsm", "hvg"),
 )
 
 
@@ -199,6 +200,7 @@ READING = (
     help="Number of nodes.  [default: one a file, at least one a thread]",
 )
 @reading_options
+@hvg_option
 @printing_options
 def fit(
     data: tuple[str, ...],

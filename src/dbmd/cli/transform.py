@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from dbmd.errors import DataError
 from dbmd.report.numbers import plural
 from dbmd.storage import remove_leftovers, temporary_name
 
-FORMATS = (".parquet", ".csv", ".npy")
+FORMATS = (".parquet", ".csv", ".npy", ".h5ad")
 READING = "reading the data"
 
 
@@ -36,7 +37,7 @@ READING = "reading the data"
     type=LocalPath(dir_okay=False),
     required=True,
     group=MAIN,
-    help="File: parquet, csv or npy.",
+    help="File: parquet, csv, npy or h5ad.",
 )
 @option(
     "--source",
@@ -74,13 +75,17 @@ def transform(
     \b
     Examples:
       dbmd transform model cells.h5ad -o memberships.parquet
+      dbmd transform model cells.h5ad --keep donor -o memberships.h5ad
       dbmd transform model new/*.csv --keep id -o memberships.csv
       dbmd transform model images.npy -o H.npy
 
     The output has a row for each row of DATA, in order: cluster (the largest membership), dbmd0, dbmd1, ... (which sum
-    to one; named as the patterns, if those are known), and brightness, if the model has it. An npy file has the
-    memberships alone. A row that is left out (--missing drop) has the cluster -1. DATA may be of any size.
+    to one; named as the patterns, if those are known), and brightness, if the model has it. Of h5ad files, the names of
+    cells come first, obs_names. An npy file has the memberships alone. An h5ad file has no X, but obsm X_dbmd, obs dbmd
+    (the cluster) and the model, as dbmd.tl.dbmd stores them. A row that is left out (--missing drop) has the cluster
+    -1. DATA may be of any size.
     """
+    from dbmd.data.files import open_readers
     from dbmd.dataset import open_data
     from dbmd.engines.local import available_threads
     from dbmd.estimator import load
@@ -101,23 +106,24 @@ def transform(
     read["missing"] = fitted.missing = read["missing"] or fitted.missing
     arrays = FittedArrays.of(fitted)
     names, own = fitted.get_feature_names_out(), ("cluster", "brightness") if fitted.brightness else ("cluster",)
-    reserved = {*own, *names}.intersection(keep)
+    reserved = ({"dbmd", "dbmd_brightness"} if output.suffix == ".h5ad" else {*own, *names}).intersection(keep)
     if reserved:
         raise click.BadParameter(f"the output has a column {min(reserved)!r} of its own.", param_hint="--keep")
-    if {*own}.intersection(names) and output.suffix != ".npy":
+    if {*own}.intersection(names) and output.suffix in (".parquet", ".csv"):
         raise ValueError(
             f"{model}: a pattern is called {min({*own}.intersection(names))!r}, as a column of the output is. Write an "
             "npy file, or give the pattern another name in --known."
         )
     about = fitted.fit_info_.get("data") or {}
     read |= {name: about.get(name) for name in ("header", "delimiter") if read[name] is None}
-    chosen = _as_in_the_fit(
-        fitted,
-        data,
-        needs_source=arrays.noise_matters,
-        **{name: read[name] for name in ("header", "delimiter", "memory")},
-    )
+    if read["layer"] is read["obsm"] is None and data[0].lower().endswith(".h5ad"):
+        read |= {name: about.get(name) for name in ("layer", "obsm")}
+    readers = open_readers(data, **{name: value for name, value in read.items() if name not in ("missing", "dtype")})
+    chosen = _as_in_the_fit(fitted, readers[0], needs_source=arrays.noise_matters)
     chosen |= {k: v for k, v in {"source": source, "columns": columns, "drop": drop}.items() if v}
+    row_names = readers[0].row_names if all(reader.row_names for reader in readers) else None
+    if row_names is not None and output.suffix != ".npy":
+        keep = tuple(dict.fromkeys((row_names, *keep)))
     with Phases(READING, quiet=quiet) as progress:
         dataset = open_data(data, keep=keep, on_rows=partial(_count_while_reading, progress), **chosen, **read)
         if dataset.shape[1] != fitted.n_features_in_:
@@ -132,7 +138,7 @@ def transform(
         pieces = iter_memberships(block, membership_model(arrays, dataset), n_threads=available_threads())
         progress.phase("finding memberships")
         progress.rows_of_a_pass = n
-        _write(output, _counting(_shown(pieces, progress), left_out), fitted, n)
+        _write(output, _counting(_shown(pieces, progress), left_out), fitted, n, row_names)
     seconds = time.perf_counter() - clock
     if as_json:
         print_json({"output": str(output), "n_samples": n, "left_out": sum(left_out), "seconds": round(seconds, 3)})
@@ -141,13 +147,11 @@ def transform(
         print_result(f"{plural(n, 'row')} in {duration(seconds)}: {printable(output)}.{missing}")
 
 
-def _as_in_the_fit(fitted: Any, paths: tuple[str, ...], *, needs_source: bool, **hints: Any) -> dict[str, Any]:
-    """Return how to choose columns, features and sources, as in the fit."""
-    from dbmd.data.files import open_readers
+def _as_in_the_fit(fitted: Any, there: Any, *, needs_source: bool) -> dict[str, Any]:
+    """Return how to choose columns, features and sources, as in the fit; ``there`` is the reader of the first file."""
     from dbmd.data.options import EACH_FILE
 
     about = fitted.fit_info_.get("data") or {}
-    there = open_readers(paths, **hints)[0]
     chosen: dict[str, Any] = {}
     names = list(getattr(fitted, "feature_names_in_", ()))
     unnamed = list(there.columns) == [str(i) for i in range(len(there.columns))]
@@ -181,13 +185,15 @@ def _counting(pieces: Iterable[Any], left_out: list[int]) -> Iterable[Any]:
         yield piece
 
 
-def _write(path: Path, pieces: Iterable[Any], fitted: Any, n: int) -> None:
+def _write(path: Path, pieces: Iterable[Any], fitted: Any, n: int, row_names: str | None) -> None:
     """Write pieces to a file with a temporary name, and rename it when it is complete."""
     remove_leftovers(path)
     temporary = temporary_name(path)
     try:
         if path.suffix == ".npy":
             _write_npy(temporary, pieces, (n, len(fitted.components_)))
+        elif path.suffix == ".h5ad":
+            _write_h5ad(temporary, pieces, fitted, n, row_names)
         else:
             _write_table(temporary, pieces, fitted, path.suffix)
         os.replace(temporary, path)
@@ -202,6 +208,26 @@ def _write_npy(path: Path, pieces: Iterable[Any], shape: tuple[int, int]) -> Non
                 header = {"descr": np.lib.format.dtype_to_descr(Ht.dtype), "fortran_order": False, "shape": shape}
                 np.lib.format.write_array_header_1_0(file, header)
             file.write(np.ascontiguousarray(Ht).data)
+
+
+def _write_h5ad(path: Path, pieces: Iterable[Any], fitted: Any, n: int, row_names: str | None) -> None:
+    from dbmd.data.formats._h5ad_writer import H5adWriter
+    from dbmd.memberships import labels_of
+    from dbmd.tl import facts
+
+    r, m = fitted.components_.shape
+    components = [str(name) for name in getattr(fitted, "component_names_", range(r))]
+    features = [str(name) for name in getattr(fitted, "feature_names_in_", range(m))]
+    with ExitStack() as stack:
+        writer = None
+        for window, Ht, brightness in pieces:
+            if writer is None:
+                made = H5adWriter(path, (n, r), Ht.dtype, components, has_brightness=fitted.brightness)
+                writer = stack.enter_context(made)
+            kept = dict(window.extra)
+            writer.add(Ht, labels_of(Ht), brightness, kept.pop(row_names, None), kept)
+        if writer is not None:
+            writer.finish(features, fitted.components_, facts(fitted))
 
 
 def _write_table(path: Path, pieces: Iterable[Any], fitted: Any, suffix: str) -> None:

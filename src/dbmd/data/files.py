@@ -14,7 +14,8 @@ from dbmd.data.formats import Reader, endings, format_of, open_reader
 from dbmd.data.location import Location, locate
 from dbmd.errors import DataError
 
-OF_CELLS = ("layer", "obsm", "hvg")  # hints that mean nothing to other formats than h5ad
+# Hints that mean nothing to other formats than h5ad.
+OF_CELLS = {"layer": "layers", "obsm": "obsm", "hvg": "highly variable genes"}
 TXT = re.compile(r"\.txt(\.\w+)?$", re.IGNORECASE)  # in a folder, these are mostly notes on the data
 
 
@@ -39,7 +40,7 @@ def open_readers(paths: Sequence[str | Path], **hints: Any) -> list[Reader]:
     readers = [open_reader(location, **hints) for location in locations]
     asked, other = [name for name in OF_CELLS if hints.get(name)], [each for each in readers if each.kind != "h5ad"]
     if asked and other:
-        raise DataError(f"{other[0].location}: {asked[0]}= is for h5ad files.")
+        raise DataError(f"{other[0].location}: only h5ad files have {OF_CELLS[asked[0]]}.")
     if len({reader.sparse for reader in readers}) > 1:
         dense = next(reader for reader in readers if not reader.sparse)
         thin = next(reader for reader in readers if reader.sparse)

@@ -45,11 +45,15 @@ class H5ad(Reader):
     def __init__(self, location: Location, memory: int, layer: str | None, obsm: str | None, *, hvg: bool) -> None:
         self.location, self.most_bytes = location, max(memory, DEFAULT_MEMORY)
         if obsm is not None and (layer is not None or hvg):
-            raise DataError(f"{location}: obsm= takes the place of layer= and of hvg=: pass one of them.")
+            raise DataError(
+                f"{location}: an entry of obsm has neither layers nor highly variable genes: ask for one of them."
+            )
         with self._file() as file:
             self._check_closed(file)
             if not {"obs", "var"} <= {*file} or ("X" not in file and layer is obsm is None):
                 raise DataError(f"{location}: must have X, obs and var, as AnnData writes them. Got {sorted(file)}.")
+            if layer == "X" and layer not in file.get("layers", ()):
+                layer = None  # where another would be taken by default
             self.group, self.key = ("obsm", obsm) if obsm is not None else ("layers", layer)
             self.matrix = "X" if self.key is None else f"{self.group}[{self.key!r}]"
             X, obs, var = self._X(file), Frame(file, "obs"), Frame(file, "var")
