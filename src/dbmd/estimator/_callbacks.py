@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 __all__ = ["CallbackSupportMixin", "Task", "with_callbacks"]
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class CallbackSupportMixin:
     """Stand-in for scikit-learn before 1.9: no callbacks can be set."""
 
 
-def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+def with_callbacks(method: F) -> F:
     """Stand-in for scikit-learn before 1.9: leave the method as it is."""
     return method
 
 
-with suppress(ImportError):
-    from sklearn.callback import CallbackSupportMixin, with_callbacks  # type: ignore[no-redef]
+if not TYPE_CHECKING:  # scikit-learn has no types: to a checker the stand-ins are what there is
+    with suppress(ImportError):
+        from sklearn.callback import CallbackSupportMixin, with_callbacks
 
 
 class Task:

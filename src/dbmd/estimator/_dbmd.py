@@ -24,8 +24,10 @@ from dbmd.estimator._fitting import fit_dataset, update
 from dbmd.estimator._learned import usable_attributes
 from dbmd.estimator._opening import opened
 from dbmd.estimator._prediction import PredictionMixin
+from dbmd.model.membership_sample import MembershipSample
 from dbmd.model.past import PastStatistics
-from dbmd.model.result import State
+from dbmd.model.profile import Profile
+from dbmd.model.result import Iteration, State
 from dbmd.protocols import MakeEngine
 from dbmd.saved import directory
 
@@ -253,16 +255,28 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
         self.known = known
         self.halves = halves
 
+    n_features_in_: int
     feature_names_in_: NDArray[Any]
+    components_: NDArray[Any]
+    component_names_: NDArray[Any]
     labels_: NDArray[np.intp]
+    cluster_sizes_: NDArray[np.float64]
     sources_: NDArray[Any]
     noise_variance_: NDArray[np.float64]
     noise_excess_: NDArray[np.float64]
-    components_: NDArray[Any]
+    effective_features_: float
     scale_: NDArray[np.float64]
     offsets_: NDArray[np.float64]
     offset_variance_: float
-    component_names_: NDArray[Any]
+    agreement_: NDArray[np.float64]
+    objective_: float
+    history_: list[Iteration]
+    n_iter_: int
+    n_steps_: int
+    n_samples_seen_: int
+    profile_: Profile
+    membership_sample_: MembershipSample
+    fit_info_: dict[str, Any]
     _past: PastStatistics
     _preparation: Preparation
     _scaled_components: NDArray[Any]

@@ -71,7 +71,9 @@ def split_columns(X: Any, source: Any, sample_weight: Any, as_in_fit: dict[str, 
         if asked[role] is None or role in about:
             asked[role] = column(X, name)
     left_out = {*before.values(), *about.values()}
-    return Given(_without(X, left_out) if left_out else X, asked["source"], asked["sample_weight"], about or None)
+    return Given(
+        _without(X, left_out) if left_out else X, asked["source"], asked["sample_weight"], (before | about) or None
+    )
 
 
 def column_names(X: Any) -> list[str] | None:
