@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd.model.stability import typical
+
 Float = NDArray[np.float64]
 
 
@@ -30,7 +32,8 @@ class Choice:
     explained : array of shape (n_tried,)
         The fraction of the variance that fits of a half explain, on average.
     limit : float
-        Components with at least this correlation agree.
+        Two halves agree on components with at least this correlation: 0.985, or less, down to 0.9, where even the
+        number that they agree on best is not far above it.
     n_samples : int
         Number of samples that were drawn.
     """
@@ -56,28 +59,30 @@ class Choice:
     @property
     def typical(self) -> Float:
         """The correlation of the worst pair in a typical split, the median of all that were made, shape (n_tried,)."""
-        return np.nanmedian(self.worst, axis=1)
+        return typical(self.worst)
 
     @property
     def sentence(self) -> str:
         """One sentence that says what it means."""
-        typical, tried = self.typical, self.tried
+        found, tried = self.typical, self.tried
         if not self.is_stable:
-            best = int(np.argmax(typical))
+            best = int(np.argmax(found))
             numbers = f"{tried[0]} patterns" if len(tried) == 1 else f"{tried[0]} to {tried[-1]} patterns"
             return (
                 f"Two halves of the data do not find the same patterns for any number that was tried, {numbers}: at "
-                f"best the least stable pattern correlates {typical[best]:.2f}, with {tried[best]}, where "
+                f"best the least stable pattern correlates {found[best]:.2f}, with {tried[best]}, where "
                 f"{self.limit:.2f} is wanted."
             )
         i = tried.index(self.n_components)
-        found = (
+        start = (
             f"Two halves of the data find the same {self.n_components} patterns: the least stable one correlates "
-            f"{_below_one(typical[i])}"
+            f"{_below_one(found[i])}"
         )
         if i == len(tried) - 1:
-            return f"{found}. No larger number was tried: there may be more."
-        return f"{found}, but {typical[i + 1]:.2f} with {tried[i + 1]}, where each half finds patterns of its own."
+            return f"{start}; no larger number was tried, and there may be more."
+        return (
+            f"{start}, but {_below_one(found[i + 1])} with {tried[i + 1]}, where each half finds patterns of its own."
+        )
 
     def asdict(self) -> dict[str, Any]:
         """Return all of it as numbers, text and lists, which JSON can hold; None where a split was not needed."""
@@ -97,7 +102,7 @@ class Choice:
 
 def _below_one(correlation: float) -> str:
     """Return a correlation as text: never 1 unless it is."""
-    return "1" if correlation == 1.0 else f"{min(correlation, 0.9999):.{2 if correlation < 0.99 else 4}f}".rstrip("0")
+    return "1" if correlation == 1.0 else f"{min(correlation, 0.9999):.{2 if correlation < 0.98 else 4}f}"
 
 
 def _listed(values: Float) -> Any:

@@ -15,6 +15,7 @@ from dbmd.dataset import Dataset
 from dbmd.estimator._choice import Choice
 from dbmd.estimator._halves import agreement, check_enough, default_samples, draw, fit_half, quiet, side_by_side
 from dbmd.estimator._opening import opened
+from dbmd.model.stability import largest_stable, limit_of, worth_another_split
 
 if TYPE_CHECKING:
     from dbmd.estimator._dbmd import DBMD
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 Float = NDArray[np.float64]
 OnStep = Callable[[int, int], object]
 SPLITS = 3
-LIMIT = 0.95  # two halves agree on a component whose memberships correlate so much
-DOUBTFUL = 0.5  # below it, one split is enough to see that they do not
 TOL = 1e-2  # of the fits of halves: what is nearer to its limit does not change the correlations
 
 
@@ -165,30 +164,6 @@ def choose(
         tuple(tried),
         tuple(found),
         np.nanmean(explained, axis=1),
-        LIMIT,
+        limit_of(worst),
         rows.n,
     )
-
-
-def largest_stable(worst: Float) -> int | None:
-    """Return which number is the largest that two halves agree on; None if there is none.
-
-    Parameters
-    ----------
-    worst : array of shape (n_tried, n_splits)
-        The correlation of the worst pair; NaN where a split was not made.
-    """
-    stable = np.flatnonzero(np.nanmedian(worst, axis=1) >= LIMIT)
-    return int(stable[-1]) if len(stable) else None
-
-
-def worth_another_split(worst: Float) -> list[int]:
-    """Return the numbers whose agreement has to be known better, from all splits that were made so far.
-
-    The number that would be proposed, the one above it, and those further above that are not clearly unstable: fits of
-    a half may end in local optima. What is below has no part in the choice.
-    """
-    best = largest_stable(worst)
-    first = 0 if best is None else best
-    doubtful = np.nanmedian(worst, axis=1) >= DOUBTFUL
-    return [i for i in range(first, len(worst)) if doubtful[i] or i - first <= 1]
