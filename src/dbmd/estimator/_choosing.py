@@ -133,6 +133,10 @@ def choose(
     """
     if not _is_count(n_splits):
         raise ValueError(f"n_splits must be an int >= 1. Got {n_splits!r}.")
+    if n_samples is not None and not _is_count(n_samples):
+        raise ValueError(f"n_samples must be an int >= 1, or None. Got {n_samples!r}.")
+    if not isinstance(model.init, str):
+        raise ValueError("init must be the name of a start, not an array, whose rows are for one n_components only.")
     config = Config.of(model, n_components=tried[-1])
     rows = draw(model, data, n_samples or default_samples(tried[-1], data.shape[0]), seed)
     check_enough(rows, config)
