@@ -26,6 +26,8 @@ from dbmd import DBMD, choose_components
 from dbmd.errors import DataError
 from dbmd.experiments.truth.data import cellmix, jasper, mixtures
 
+FAMILIES = ("equal", "unequal", "no pure", "clusters", "sources", "few", "many", "heavy", "smooth", "coloured")
+LIMITS = ("curved", "rare")
 SEEDS = range(1000, 1005)
 RIGHT = 0.9  # of the problems
 COST = 6.0  # times a fit of the largest number
@@ -54,8 +56,8 @@ class Problem:
 
 
 def problem(family: str, seed: int) -> Problem:
-    """Return a problem of a family; what is drawn first is drawn alike in all of them."""
-    rng = np.random.default_rng(seed)
+    """Return a problem of a family."""
+    rng = np.random.default_rng([seed, (*FAMILIES, *LIMITS).index(family)])
     r, n_most = int(rng.integers(2, 13)), 20_000
     if family == "many":
         r, n_most = int(rng.integers(13, 31)), 8_000
@@ -101,10 +103,6 @@ def smooth(rng: np.random.Generator, r: int, m: int) -> np.ndarray:
     at = np.linspace(0.0, 1.0, m)
     heights, places = rng.random((r, 4, 1)), rng.random((r, 4, 1))
     return (heights * np.exp(-np.square(at - places) / 0.02)).sum(axis=1)
-
-
-FAMILIES = ("equal", "unequal", "no pure", "clusters", "sources", "few", "many", "heavy", "smooth", "coloured")
-LIMITS = ("curved", "rare")
 
 
 def families(chosen: list[str]) -> Iterator[str]:
