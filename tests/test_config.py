@@ -10,12 +10,12 @@ from dbmd.config import Config
 from dbmd.registry import names
 
 WRONG = [
-    ("n_components", 0, ValueError, r"must be an int >= 1\. Got 0\."),
-    ("n_components", -3, ValueError, r"must be an int >= 1\. Got -3\."),
-    ("n_components", 2.5, TypeError, r"must be an int >= 1\. Got 2\.5\."),
-    ("n_components", "3", TypeError, r"must be an int >= 1\. Got '3'\."),
-    ("n_components", True, TypeError, r"must be an int >= 1\. Got True\."),
-    ("n_components", None, TypeError, r"must be an int >= 1\. Got None\."),
+    ("n_components", 0, ValueError, r"must be an int >= 1 or 'auto'\. Got 0\."),
+    ("n_components", -3, ValueError, r"must be an int >= 1 or 'auto'\. Got -3\."),
+    ("n_components", 2.5, TypeError, r"must be an int >= 1 or 'auto'\. Got 2\.5\."),
+    ("n_components", "3", TypeError, r"must be an int >= 1 or 'auto'\. Got '3'\."),
+    ("n_components", True, TypeError, r"must be an int >= 1 or 'auto'\. Got True\."),
+    ("n_components", None, TypeError, r"must be an int >= 1 or 'auto'\. Got None\."),
     ("solver", "newton", ValueError, r"must be one of 'admm', 'agd', 'cease', 'exact'\. Got 'newton'\."),
     ("solver", None, ValueError, r"must be one of 'admm', 'agd', 'cease', 'exact'\. Got None\."),
     ("noise", "each", ValueError, r"must be one of 'source', 'shared', or a float > 0.*Got 'each'\."),

@@ -111,7 +111,7 @@ def fit(
     """
     setting = Setting(engine, config, n_sources, dtype, known, on_sample, on_phase)
     parts = setting.parts
-    given = config.start(n_features) if known is None or known.shape[1] < config.n_components else known
+    given = config.start(n_features) if known is None or known.shape[1] < config.r else known
     attempts = config.n_init if start is None and given is None else 1
     sums: PerSource[Moments] = PerSource()
     if resume is None or attempts > 1:

@@ -19,6 +19,7 @@ from dbmd.registry import load, names
 
 Inference = Literal["evidence", "map"]
 NoiseKind = Literal["source", "shared"]
+Auto = Literal["auto"]
 Scaling = Literal["standard", "minmax", "sum", "l2"]
 Shares = Literal["simplex", "energy"]
 Missing = Literal["error", "allow", "drop"]
@@ -44,7 +45,9 @@ class Config:
     allowed and what was given. The short texts are for interfaces that make their own parameters from this table.
     """
 
-    n_components: int = field(default=8, metadata={"doc": "Number of clusters, r."})
+    n_components: int | Auto = field(
+        default=8, metadata={"doc": "Number of clusters, r; 'auto' chooses it: the most that two halves agree on."}
+    )
     inference: Inference = field(
         default="evidence",
         metadata={"doc": "Memberships integrated out ('evidence'), or taken at their peak ('map', the paper's)."},
@@ -117,7 +120,9 @@ class Config:
     )
 
     def __post_init__(self) -> None:
-        _check_number("n_components", self.n_components, Integral, "an int >= 1", lambda v: v >= 1)
+        if not self.is_auto:
+            allowed = "an int >= 1 or 'auto'"
+            _check_number("n_components", self.n_components, Integral, allowed, lambda v: v >= 1)
         _check_name("inference", self.inference, INFERENCES)
         _check_name("solver", self.solver, names("solvers"))
         if isinstance(self.noise, str):
@@ -128,6 +133,11 @@ class Config:
         _check_number("lam", self.lam, Real, "a float >= 0", lambda v: 0 <= v < np.inf)
         if isinstance(self.init, str):
             _check_name("init", self.init, INITS, "or an array of shape (n_components, n_features)")
+        elif self.is_auto:
+            raise ValueError(
+                "The 'init' parameter of DBMD must be a name with n_components='auto', which does not know how many "
+                f"components there will be: one of {', '.join(map(repr, INITS))}. Got an array."
+            )
         _check_number("n_init", self.n_init, Integral, "an int >= 1", lambda v: v >= 1)
         _check_number("max_iter", self.max_iter, Integral, "an int >= 0", lambda v: v >= 0)
         _check_number("tol", self.tol, Real, "a float >= 0", lambda v: 0 <= v < np.inf)
@@ -151,9 +161,21 @@ class Config:
         return cls(**{field.name: getattr(model, field.name) for field in fields(cls)} | changes)
 
     @property
+    def is_auto(self) -> bool:
+        """Whether the number of components is to be chosen by the data."""
+        return isinstance(self.n_components, str) and self.n_components == "auto"
+
+    @property
+    def r(self) -> int:
+        """The number of components. With ``n_components="auto"`` there is none before it is chosen."""
+        if isinstance(self.n_components, str):
+            raise ValueError("The 'n_components' parameter of DBMD must be chosen first. Got 'auto'.")
+        return int(self.n_components)
+
+    @property
     def prior(self) -> NDArray[np.float64]:
         """alpha0 - 1 for each component, shape (n_components,)."""
-        return prior_of(self.alpha, self.n_components)
+        return prior_of(self.alpha, self.r)
 
     def parts(self, n_sources: int) -> Parts:
         """Return what a fit of data with so many sources looks for."""
@@ -163,7 +185,7 @@ class Config:
                 "component. Name the sources, or leave it out."
             )
         return Parts(
-            self.n_components,
+            self.r,
             n_known=self.n_known,
             has_dark=bool(self.brightness),
             n_offsets=n_sources if self.offsets else 0,
@@ -200,7 +222,7 @@ class Config:
             W = W.astype(np.float64)
         except (TypeError, ValueError):
             raise TypeError(_message("init", f"one of {INITS} or an array of numbers", self.init)) from None
-        expected = (self.n_components, n_features)
+        expected = (self.r, n_features)
         if W.shape != expected:
             raise ValueError(
                 f"The 'init' array must have shape (n_components, n_features) = {expected}. Got {W.shape}."
@@ -216,6 +238,11 @@ class Config:
             alpha = np.asarray(self.alpha, dtype=np.float64)
         except (TypeError, ValueError):
             raise TypeError(_message("alpha", allowed, self.alpha)) from None
+        if self.is_auto and alpha.shape != ():
+            raise ValueError(
+                "The 'alpha' parameter of DBMD must be one number with n_components='auto', which does not know how "
+                f"many there will be. Got an array of shape {alpha.shape}."
+            )
         if alpha.shape not in ((), (self.n_components,)):
             raise ValueError(
                 f"The 'alpha' parameter of DBMD must be {allowed}. "
@@ -256,7 +283,7 @@ class Config:
             except (TypeError, ValueError):
                 raise TypeError(_message("known", allowed, self.known)) from None
             known = components.values
-            if known.ndim == 2 and len(known) > self.n_components:
+            if known.ndim == 2 and not self.is_auto and len(known) > self.r:
                 raise ValueError(
                     "The 'known' parameter of DBMD must not have more components than n_components. "
                     f"Got {len(known)} known of {self.n_components}."
@@ -278,7 +305,7 @@ class Config:
                 raise ValueError("The 'known' parameter of DBMD must have a name for each of its columns.")
             if self.nonnegative and (known < 0.0).any():
                 raise ValueError("The 'known' parameter of DBMD must not be negative with nonnegative=True.")
-        if self.max_iter == 0 and self.n_known < self.n_components:
+        if self.max_iter == 0 and (self.is_auto or self.n_known < self.r):
             raise ValueError(
                 "The 'max_iter' parameter of DBMD must be an int >= 1, unless all components are known. Got 0 with "
                 f"{self.n_known} of {self.n_components} known."

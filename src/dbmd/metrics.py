@@ -1,4 +1,4 @@
-"""Scores of a clustering against known classes."""
+"""Scores of a clustering: against known classes, and against a fit of other samples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-__all__ = ["Agreement", "agreement", "clustering_accuracy", "match"]
+from dbmd.model.agreement import matched
+
+__all__ = ["Agreement", "agreement", "agreement_score", "clustering_accuracy", "match"]
+
+AGREES, SLACK = 0.95, 0.05  # the correlation at which a pair counts nothing, and the distance at which it counts fully
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,59 @@ def agreement(contingency: ArrayLike) -> Agreement:
             f"and {counts.sum()} samples."
         )
     return Agreement(_accuracy(counts), _adjusted_rand(counts), _normalised_information(counts))
+
+
+def agreement_score(estimator: Any, X: Any, y: Any = None, *, source: Any = None) -> float:
+    """Return how many components two fits agree on, less those that they do not: it chooses ``n_components``.
+
+    The estimator was fitted to other samples, as scikit-learn's searches do it. A copy of it is fitted to ``X``, the
+    memberships of ``X`` by both are matched one to one, and the correlation c of each pair counts (c - 0.95) / 0.05, at
+    most 1 and at least -1. The score is the sum. So it grows by one with each component that both fits have, and falls
+    by one with each that depends on which samples were seen; unlike :meth:`dbmd.DBMD.score`, which keeps growing.
+
+    Halves are best, of samples in random order: ``cv=KFold(2, shuffle=True)``.
+    :func:`dbmd.choose_components` compares the same without a search, for data of any size.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted to other samples: a :class:`dbmd.DBMD`, or a pipeline that ends with one.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        Samples, at least as many as there are components.
+    y : None
+        Ignored.
+    source : array-like of shape (n_samples,), optional
+        Their sources, for :class:`dbmd.DBMD` alone.
+
+    Returns
+    -------
+    float
+        From -n_components to n_components.
+
+    Examples
+    --------
+    >>> from dbmd import DBMD
+    >>> from dbmd.metrics import agreement_score
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import GridSearchCV, KFold
+    >>> search = GridSearchCV(
+    ...     DBMD(scaling="standard", random_state=0),
+    ...     {"n_components": [2, 3, 4, 5]},
+    ...     scoring=agreement_score,
+    ...     cv=KFold(2, shuffle=True, random_state=0),
+    ... )
+    >>> search.fit(load_wine().data).best_params_
+    {'n_components': 3}
+    """
+    from sklearn.base import clone  # here: counts and labels are scored without scikit-learn
+
+    other = clone(estimator)
+    if getattr(estimator, "n_components", None) == "auto":
+        other.set_params(n_components=estimator.n_components_)
+    given = {} if source is None else {"source": source}
+    other.fit(X, **given)
+    _, pairs = matched(estimator.transform(X, **given), other.transform(X, **given))
+    return float(np.clip((pairs - AGREES) / SLACK, -1.0, 1.0).sum())
 
 
 def _accuracy(counts: NDArray[Any]) -> float:

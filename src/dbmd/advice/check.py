@@ -154,7 +154,7 @@ def compare(
     on_phase : callable
         Called with what is tried next.
     """
-    fits, sample = _Fits(n_sources, seed, known), _fewer(sample, config.n_components)
+    fits, sample = _Fits(n_sources, seed, known), _fewer(sample, config.r)
     config = replace(config, inference="evidence", alpha=1.0, init="k-means++", n_init=1)
     gains: dict[str, float] = {}
     pays: list[str] = []

@@ -116,7 +116,7 @@ def of_result(
         The offsets of the sources, if they have any.
     """
     yield from of_noise(is_at_floor & (profile.n > 0), source_names)
-    r, n = config.n_components, int(profile.n.sum())
+    r, n = config.r, int(profile.n.sum())
     small = np.flatnonzero((profile.n > 0) & (profile.n < r)).tolist()
     if len(small) and (config.noise == "source" or config.offsets):
         listed = _listed([f"{_source(source_names[c])} ({_samples(profile.n[c])})" for c in small])

@@ -29,13 +29,14 @@ from dbmd.config import Config
 from dbmd.data.address import shown
 from dbmd.dataset import Dataset, open_data
 from dbmd.errors import DataWarning
-from dbmd.estimator import DBMD, load
+from dbmd.estimator import DBMD, Choice, load
 from dbmd.estimator._checking import check_dataset
+from dbmd.estimator._number import choice_for, choice_from
 from dbmd.model.known import Known
 from dbmd.model.result import State
 from dbmd.report.basis import check_image_shape
 from dbmd.report.page import write
-from dbmd.saved.checkpoint import Checkpoint
+from dbmd.saved.checkpoint import Checkpoint, chosen_before
 from dbmd.saved.lock import Lock
 from dbmd.storage import check_can_write, remove_leftovers
 
@@ -179,7 +180,8 @@ class FitRun:
             if self.wants_report:
                 check_image_shape(self.image_shape, data.shape[1])
             progress.print_line(_description(data))
-            checkpoint = self._checkpoint(data, progress)
+            choice = self._choice(model, data, progress)
+            checkpoint = self._checkpoint(data, progress, choice)
             state = None
             if self.resume and self.checkpoint_file.exists():
                 state = checkpoint.read()
@@ -192,7 +194,7 @@ class FitRun:
                 progress(now)
 
             compared = check_dataset(model, data, progress.phase) if self.check else None
-            model.fit_data(data, resume=state, on_iteration=on_iteration, on_phase=progress.phase)
+            model.fit_data(data, resume=state, on_iteration=on_iteration, on_phase=progress.phase, choice=choice)
         if compared is not None:
             model.fit_info_["check"] = dict(compared.gains)
             model.fit_info_["warnings"] += [finding.asdict() for finding in compared.findings()]
@@ -206,23 +208,34 @@ class FitRun:
             self._message(f"Note: {text}")
         return model, checkpoint
 
-    def _checkpoint(self, data: Dataset, progress: Progress) -> Checkpoint:
+    def _choice(self, model: DBMD, data: Dataset, progress: Progress) -> Choice | None:
+        """Return how many patterns to take, of the checkpoint if there is one to resume; None if that was given."""
+        if model.n_components == "auto" and self.resume and self.checkpoint_file.exists():
+            return chosen_before(self.checkpoint_file, choice_from)
+        choice = choice_for(model, data, progress.phase)
+        if choice is not None:
+            progress.print_line(choice.sentence)
+        return choice
+
+    def _checkpoint(self, data: Dataset, progress: Progress, choice: Choice | None) -> Checkpoint:
         """Return the checkpoint of this run; one of other data or parameters cannot be resumed."""
         params = DBMD(**self.params).get_params()
         identity = {option_name(name): _comparable(value) for name, value in params.items() if name not in FREE}
         # The type first: the fingerprint depends on it.
         identity |= {"--dtype": data.dtype.name}
         identity["data"] = [(data.about or {})["fingerprint"], *data.shape, data.feature_names]
-        keeps = data.keeps_rows(self.params["n_components"])
+        config = Config(**self.params | ({} if choice is None else {"n_components": choice.n_components}))
+        keeps = data.keeps_rows(config.r)
         # In float32, sweeps that start from the last memberships differ from those that do not.
         identity["--memory"] = "enough for the memberships" if keeps else "not enough for the memberships"
         return Checkpoint(
             self.checkpoint_file,
             identity,
-            shape=(data.shape[1], Config(**self.params).parts(data.n_sources).n_columns, data.n_sources),
+            shape=(data.shape[1], config.parts(data.n_sources).n_columns, data.n_sources),
             every=self.checkpoint_seconds,
             period=COLD_EVERY if keeps else 1,
             warn=progress.warn,
+            choice=None if choice is None else choice.asdict(),
         )
 
     def _save(self, model: DBMD, checkpoint: Checkpoint) -> None:

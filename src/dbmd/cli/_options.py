@@ -35,9 +35,10 @@ def in_options(message: str) -> str:
     parameter = r"The '(\w+)' (?:parameter of DBMD|array)"
     of_the_solver = r"""The "solver_options\['(\w+)'\]" parameter of DBMD"""
     two_of_the_solver = r"\b(\w+) or (\w+) in solver_options\b"
-    name = r"\b(n_components|random_state|n_nodes|solver_options|max_iter|n_init|tol|sample_weight)\b"
+    name = r"\b(n_components(?!='auto')|random_state|n_nodes|solver_options|max_iter|n_init|tol|sample_weight)\b"
     # These are words of plain English, too.
-    value = r"\b(brightness|known|log|missing|nonnegative|offsets|scaling|shares)=(?:'(\w+)'|(True)|(False)|(?!\w))"
+    words = "brightness|known|log|missing|n_components|nonnegative|offsets|scaling|shares"
+    value = rf"\b({words})=(?:'(\w+)'|(True)|(False)|(?!\w))"
 
     def translated(found: re.Match[str]) -> str:
         if found[6]:
@@ -122,6 +123,40 @@ class Shape(click.ParamType):  # type: ignore[type-arg]
         if len(sides) not in (2, 3) or not all(side.isdecimal() and int(side) for side in sides):
             self.fail(f"{value!r} is not a height and a width, such as 28x28 or 32x32x3.", param, ctx)
         return tuple(int(side) for side in sides)
+
+
+class CountOrAuto(click.ParamType):  # type: ignore[type-arg]
+    """A whole number, or "auto"."""
+
+    name = "int|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Return the number or "auto"."""
+        try:
+            return value if value == "auto" else int(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a whole number nor 'auto'.", param, ctx)
+
+
+class Counts(click.ParamType):  # type: ignore[type-arg]
+    """Whole numbers: 2:12 for all from 2 to 12, 2:30:4 for every fourth, 3,5,8 for these."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Return the numbers in rising order, each once."""
+        if isinstance(value, tuple):
+            return value
+        found: set[int] = set()
+        for part in value.split(","):
+            numbers = [each.strip() for each in part.split(":")]
+            if len(numbers) > 3 or not all(each.isdecimal() and int(each) for each in numbers):
+                self.fail(f"{value!r} are no numbers of patterns. Write 2:12, 2:30:4 or 3,5,8.", param, ctx)
+            first, last, step = (*map(int, numbers), *[int(numbers[0]), 1][len(numbers) - 1 :])
+            if last < first:
+                self.fail(f"{part.strip()!r} has no numbers: the first must be the smaller one.", param, ctx)
+            found.update(range(first, last + 1, step))
+        return tuple(sorted(found))
 
 
 class NumberOrName(click.ParamType):  # type: ignore[type-arg]

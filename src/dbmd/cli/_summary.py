@@ -10,6 +10,7 @@ import numpy as np
 from dbmd._utils.text import printable, quoted
 from dbmd.advice.findings import says_much
 from dbmd.cli._progress import duration
+from dbmd.estimator._choosing import LIMIT
 from dbmd.metrics import agreement
 from dbmd.report.compute import offset_unit
 from dbmd.report.numbers import percent, plural
@@ -48,6 +49,12 @@ def summary(model: Any) -> dict[str, Any]:
     if hasattr(model, "component_names_"):
         for cluster, name in zip(found["clusters"], model.component_names_, strict=True):
             cluster["name"] = str(name)
+    if hasattr(model, "choice_"):
+        found["choice"] = {"is_stable": model.choice_.is_stable, "sentence": model.choice_.sentence}
+    if hasattr(model, "agreement_"):
+        found["limit"] = LIMIT
+        for cluster, correlation in zip(found["clusters"], model.agreement_, strict=True):
+            cluster["agreement"] = float(correlation)
     if "missing_fraction" in info:
         found["missing_fraction"] = info["missing_fraction"]
     if model.missing == "drop":
@@ -71,6 +78,22 @@ def _sizes(clusters: list[dict[str, Any]]) -> str:
     names = [f"{printable(each['name'])}: " if "name" in each else "" for each in shown]
     texts = [f"{name}{each['samples']:,}" for name, each in zip(names[:12], shown, strict=False)]
     return ", ".join(texts) + (", ..." if len(shown) > 12 else "")
+
+
+def _halves(clusters: list[dict[str, Any]], limit: float) -> str:
+    """Return a sentence on the patterns that two halves of the data do not agree on."""
+    values = [each["agreement"] for each in clusters]
+    apart = [k for k, value in enumerate(values) if value < limit]
+    if not apart:
+        return f"Two halves of the data agree on all {plural(len(values), 'pattern')}: {min(values):.2f} or more."
+    names = [printable(each.get("name", k)) for k, each in enumerate(clusters)]
+    listed = [f"{names[k]} ({values[k]:.2f})" for k in apart]
+    told = ", ".join(listed[:12]) + (", ..." if len(listed) > 12 else "")
+    noun, verb = ("pattern", "depends") if len(apart) == 1 else ("patterns", "depend")
+    return (
+        f"Two halves of the data do not agree on {len(apart)} of {plural(len(values), 'pattern')}: {noun} {told} {verb} "
+        "on which rows were seen. Do not rely on them, or try fewer patterns."
+    )
 
 
 def in_words(found: dict[str, Any]) -> str:
@@ -102,6 +125,10 @@ def in_words(found: dict[str, Any]) -> str:
     else:
         lines.append(f"Noise (standard deviation{unit}): {found['sources'][0]['noise']:.4g}.")
     lines.append(f"\nCluster sizes: {_sizes(found['clusters'])}.")
+    if "choice" in found:
+        lines.append(found["choice"]["sentence"])
+    if "limit" in found:
+        lines.append(_halves(found["clusters"], found["limit"]))
     if found.get("missing_fraction"):
         lines.append(f"About {percent(found['missing_fraction'])} of the values are missing.")
     if found.get("left_out"):

@@ -10,6 +10,7 @@ import numpy as np
 
 from dbmd.cli._groups import DATA, FIT, MAIN, MODEL, OUTPUT, RUN, GroupedCommand, option
 from dbmd.cli._options import (
+    CountOrAuto,
     LocalPath,
     Names,
     NumberOrName,
@@ -39,12 +40,13 @@ READING = (
     "-k",
     "--components",
     "n_components",
-    type=int,
+    type=CountOrAuto(),
     group=MAIN,
-    help="Number of clusters.  [default: those of --known]",
+    help="Number of patterns; auto: as many as two halves of the data agree on.  [default: those of --known]",
 )
 @option("-o", "--output", type=LocalPath(), required=True, group=MAIN, help="Directory for the model.")
 @option("--source", group=MAIN, help="Column that names the source of each row; @file: each file is a source.")
+@option("--halves", is_flag=True, group=MAIN, help="Fit two halves of the data, too: which patterns do both have?")
 @option("--check", is_flag=True, group=MAIN, help="Say whether scaling, offsets or brightness would pay, by a sample.")
 @option("--columns", type=Names(), group=DATA, help="Columns to take, with commas between them.  [default: all others]")
 @option("--drop", multiple=True, group=DATA, help="Column to leave out. May be given several times.")
@@ -264,7 +266,7 @@ def _parameters(
     solver_option: tuple[str, ...],
     init: str,
     known: str | None,
-    n_components: int | None,
+    n_components: int | str | None,
     **options: Any,
 ) -> dict[str, Any]:
     """Return parameters of DBMD from options."""

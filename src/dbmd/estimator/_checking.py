@@ -31,7 +31,8 @@ class CheckMixin:
         """Compare fits of some thousand samples with and without scaling, offsets and brightness.
 
         It takes seconds, whatever the size of the data, and changes nothing. What this estimator has already, such as
-        ``brightness=True``, is not tried.
+        ``brightness=True``, is not tried. With ``n_components="auto"`` the fits have as many components as the last fit
+        of this estimator, or 8.
 
         Parameters
         ----------
@@ -67,7 +68,7 @@ class CheckMixin:
 
 def check_dataset(model: DBMD, data: Dataset, on_phase: OnPhase = ignore_phase) -> Comparison:
     """Compare fits of some samples of a dataset; see :meth:`DBMD.check`. ``on_phase`` is told what is done next."""
-    config = Config.of(model)
+    config = _config(model)
     seed = int(check_random_state(model.random_state).randint(2**31 - 1))
     parts, names = config.parts(data.n_sources), data.feature_names
     with data.on(config.engine, config.n_nodes, parts.n_patterns) as engine:
@@ -87,6 +88,14 @@ def check_dataset(model: DBMD, data: Dataset, on_phase: OnPhase = ignore_phase) 
         sample = draw_sample(engine.ask, sums, parts.n_patterns, seed)
     known = known_in_scaled_units(config, data.shape[1], names, preparation)
     return compare(sample, config, data.n_sources, seed, known, on_phase)
+
+
+def _config(model: DBMD) -> Config:
+    """Return the parameters of the fits that are compared: a number of components need not be chosen for that."""
+    config = Config.of(model)
+    if not config.is_auto:
+        return config
+    return Config.of(model, n_components=getattr(model, "n_components_", max(Config.n_components, config.n_known)))
 
 
 def _copy(model: DBMD) -> DBMD:

@@ -15,13 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from dbmd._utils.logs import log_phase, progress_log
 from dbmd._utils.phases import OnPhase, ignore_phase
-from dbmd.config import Config, Inference, Missing, NoiseKind, Scaling, Shares
+from dbmd.config import Auto, Config, Inference, Missing, NoiseKind, Scaling, Shares
 from dbmd.data.preparation import Preparation
 from dbmd.dataset import Dataset, framework_of
 from dbmd.estimator._callbacks import CallbackSupportMixin, Task, with_callbacks
 from dbmd.estimator._checking import CheckMixin
+from dbmd.estimator._choosing import Choice
 from dbmd.estimator._fitting import fit_dataset, update
 from dbmd.estimator._learned import usable_attributes
+from dbmd.estimator._number import choice_for, choice_from, config_for
 from dbmd.estimator._opening import opened
 from dbmd.estimator._prediction import PredictionMixin
 from dbmd.model.membership_sample import MembershipSample
@@ -44,8 +46,10 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
 
     Parameters
     ----------
-    n_components : int, default=8
-        Number of clusters, r.
+    n_components : int or "auto", default=8
+        Number of clusters, r. "auto" chooses it within the fit, from 2 to 12: the largest number such that fits of two
+        halves of the data agree on every component (:func:`dbmd.choose_components`). ``n_components_`` and ``choice_``
+        say what was found.
     inference : {"evidence", "map"}, default="evidence"
         "evidence" integrates the memberships out to estimate W and the noise levels. "map" maximises the posterior over
         W and all memberships together, as the paper does; the simplex of W then keeps growing until ``tol`` stops it.
@@ -81,7 +85,7 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
     random_state : int, RandomState instance or None, default=None
         Seed of the initialisation. The same seed gives the same result, whatever the number of nodes and threads.
     warm_start : bool, default=False
-        Start from the components of the last fit.
+        Start from the components of the last fit; with ``n_components="auto"`` their number stays.
     forget_factor : float, default=0.7
         In :meth:`partial_fit`, the weight of earlier batches is multiplied by this, > 0 and <= 1, with each batch; 1
         forgets nothing.
@@ -133,7 +137,13 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
         are divided by their sum or norm, in those of the scaled data.
     agreement_ : ndarray of shape (n_components,)
         With ``halves=True``, the correlation of the memberships in each component between fits of two halves of the
-        data: near 1 for a pattern that does not depend on which samples were seen.
+        data: near 1 for a component that does not depend on which samples were seen. A further batch removes it.
+    n_components_ : int
+        The number of components, as given or as chosen.
+    choice_ : Choice
+        With ``n_components="auto"``, how the number was chosen: the numbers that were ``tried``, the ``agreement`` of
+        halves for each, the variance ``explained``, and a ``sentence`` that says what it means. If ``is_stable`` is
+        False, halves of the data agree on no number of components, and the smallest was taken.
     offset_variance_ : float
         The variance of the prior of offsets, in the units of the scaled data.
     sources_ : ndarray of shape (n_sources,)
@@ -198,7 +208,7 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
 
     def __init__(
         self,
-        n_components: int = 8,
+        n_components: int | Auto = 8,
         *,
         inference: Inference = "evidence",
         solver: str = "exact",
@@ -312,8 +322,10 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
         metadata = {"source": source, "sample_weight": sample_weight}
         metadata = {name: value for name, value in metadata.items() if value is not None}
         given = {"X": X, "y": y, "metadata": metadata or None}
-        config = Config.of(self)
         with opened(self, X, source, sample_weight, reset=True) as data, progress_log(self.verbose) as log:
+            on_phase = partial(log_phase, log)
+            choice = choice_for(self, data, on_phase)
+            config = config_for(self, choice)
             task = Task(self, given, config.n_init * config.max_iter)
 
             parts, preparation = config.parts(data.n_sources), None
@@ -327,7 +339,7 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
                 W, D = parts.components(state.V).T, parts.offsets(state.V).T if parts.n_offsets else None
                 return task.iteration(partial(usable_attributes, data, W, state.sigma2, D, preparation))
 
-            fit_dataset(self, data, None, on_iteration, on_preparation, partial(log_phase, log))
+            fit_dataset(self, data, None, on_iteration, on_preparation, on_phase, choice)
             found = self.scaled_components_, self.noise_variance_, getattr(self, "_scaled_offsets", None)
             task.end(partial(usable_attributes, data, *found, preparation))
         return self
@@ -339,6 +351,7 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
         resume: State | None = None,
         on_iteration: Callable[[State], object] = lambda state: None,
         on_phase: OnPhase = ignore_phase,
+        choice: Choice | None = None,
     ) -> Self:
         """Fit a dataset, or resume an interrupted fit of it.
 
@@ -353,12 +366,15 @@ class DBMD(PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, Base
         on_phase : callable
             Called with what is done next, in words, as ``on_phase(phase)``, and in a phase that has iterations of its
             own as ``on_phase(phase, iteration)``.
+        choice : Choice, optional
+            With ``n_components="auto"``, how the number was chosen, from :func:`dbmd.choose_components`: it is not
+            chosen again.
 
         Returns
         -------
         self : DBMD
         """
-        fit_dataset(self, data, resume, on_iteration, on_phase=on_phase)
+        fit_dataset(self, data, resume, on_iteration, on_phase=on_phase, choice=choice)
         return self
 
     def partial_fit(
@@ -457,4 +473,4 @@ def load(path: str | Path) -> DBMD:
     DBMD
         Fitted.
     """
-    return directory.restore(DBMD, path)
+    return directory.restore(DBMD, path, choice_from)

@@ -22,6 +22,8 @@ from dbmd.data.preparation import Preparation
 from dbmd.dataset import Dataset
 from dbmd.estimator._advisor import OF_DATA, Advisor
 from dbmd.estimator._checks import number_among
+from dbmd.estimator._choosing import Choice
+from dbmd.estimator._halves import agreement_of
 from dbmd.estimator._learned import (
     excess_attributes,
     feature_attributes,
@@ -30,6 +32,7 @@ from dbmd.estimator._learned import (
     set_learned,
 )
 from dbmd.estimator._new_sources import source_levels
+from dbmd.estimator._number import choice_for, config_for, keeps_number
 from dbmd.estimator._units import (
     change_of_scale,
     in_scaled_units,
@@ -37,7 +40,7 @@ from dbmd.estimator._units import (
     noise_unit,
     unit_attributes,
 )
-from dbmd.estimator.fitted import FittedArrays, prepared
+from dbmd.estimator.fitted import FittedArrays, config_of_fitted, prepared
 from dbmd.model.parts import Parts
 from dbmd.model.past import PastStatistics
 from dbmd.model.result import Result, State
@@ -56,18 +59,21 @@ def fit_dataset(
     on_iteration: Callable[[State], object],
     on_preparation: Callable[[Preparation | None], object] = lambda preparation: None,
     on_phase: OnPhase = ignore_phase,
+    choice: Choice | None = None,
 ) -> None:
     """Fit a dataset, and set what was learned on the model; see :meth:`DBMD.fit_data`.
 
     ``on_preparation`` is called once with how the data are scaled, None if they are not, and ``on_phase`` with what is
-    done next.
+    done next. ``choice`` says how the number of components was chosen, if that was done before.
     """
-    config = Config.of(model)
+    if choice is None or model.n_components != "auto":
+        choice = choice_for(model, data, on_phase)
+    config = config_for(model, choice)
     n, m = data.shape
-    if config.n_components > n:
+    if config.r > n:
         raise ValueError(
             f"The 'n_components' parameter of DBMD must be at most the number of samples. "
-            f"Got n_components={config.n_components} with n_samples = {n}."
+            f"Got n_components={config.r} with n_samples = {n}."
         )
     clock = time.perf_counter()
     seed = int(check_random_state(model.random_state).randint(2**31 - 1))
@@ -104,12 +110,12 @@ def fit_dataset(
         advisor.look_at_rows_as_given(given, seed)
         labels = _labels(engine, data, parts, result.W if config.shares == "energy" else None)
     is_numbered_by_size = isinstance(config.init, str) and np.ndim(config.alpha) == 0
-    order = order_by_size(result, n, parts.n_known) if is_numbered_by_size else np.arange(config.n_components)
+    order = order_by_size(result, n, parts.n_known) if is_numbered_by_size else np.arange(config.r)
     before = sum(record.seconds for record in resume.history) if resume is not None else 0.0
     set_learned(
         model,
         feature_attributes(data)
-        | {"n_steps_": 1, "n_samples_seen_": n}
+        | {"n_steps_": 1, "n_samples_seen_": n, "agreement_": None}
         | excess_attributes(None if result.evidence is None else np.array(result.evidence.excess), result.sigma2, m)
         | learned_attributes(
             result,
@@ -130,18 +136,23 @@ def fit_dataset(
             feature_names=data.feature_names,
         ),
     )
+    if not keeps_number(model):
+        set_learned(model, {"choice_": choice})
     _warn_if_unconverged(result, config)
     advisor.advise(model, result)
+    if config.halves:
+        on_phase("fitting two halves of the data")
+        set_learned(model, {"agreement_": agreement_of(model, data)})
 
 
 def update(model: DBMD, data: Dataset) -> None:
     """Update a fitted model with a further batch; see :meth:`DBMD.partial_fit`."""
-    clock, config = time.perf_counter(), Config.of(model)
+    clock, config = time.perf_counter(), config_of_fitted(model)
     r, m = model.components_.shape
-    if config.n_components != r:
+    if model.n_components not in (r, "auto"):
         raise ValueError(
             f"The 'n_components' parameter of DBMD must not change between batches: the model has {r}. "
-            f"Got {config.n_components}."
+            f"Got {model.n_components}."
         )
     fitted = FittedArrays.of(model)
     source_names, codes = number_among(model.sources_, data.source_names)
@@ -173,7 +184,7 @@ def update(model: DBMD, data: Dataset) -> None:
         noise_excess[codes] = result.evidence.excess
     set_learned(
         model,
-        {"n_steps_": model.n_steps_ + 1, "n_samples_seen_": model.n_samples_seen_ + data.shape[0]}
+        {"n_steps_": model.n_steps_ + 1, "n_samples_seen_": model.n_samples_seen_ + data.shape[0], "agreement_": None}
         | excess_attributes(noise_excess, result.sigma2, m)
         | learned_attributes(
             result,

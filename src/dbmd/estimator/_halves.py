@@ -131,10 +131,10 @@ def draw(model: DBMD, data: Dataset, most: int, seed: int) -> Rows:
 def check_enough(rows: Rows, config: Config) -> None:
     """Raise a DataError if the halves of drawn samples are too few to be fitted."""
     half = rows.n // 2
-    if half < LEAST * config.n_components:
+    if half < LEAST * config.r:
         raise DataError(
-            f"Two halves of the data cannot be compared for {config.n_components} components: each must have at least "
-            f"{LEAST * config.n_components} samples, {LEAST} for each component. Got {half}: lower n_components to at "
+            f"Two halves of the data cannot be compared for {config.r} components: each must have at least "
+            f"{LEAST * config.r} samples, {LEAST} for each component. Got {half}: lower n_components to at "
             f"most {half // LEAST}."
         )
     if config.offsets and (np.unique(rows.source_codes, return_counts=True)[1] >= 2).sum() < 2:

@@ -44,6 +44,11 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         scaled: NDArray[Any] = getattr(self, "_scaled_components", self.components_)
         return scaled
 
+    @property
+    def n_components_(self) -> int:
+        """The number of components, as given or as chosen."""
+        return len(self.components_)
+
     def transform(self, X: Any, *, source: ArrayLike | None = None, return_brightness: bool = False) -> Any:
         """Return the memberships of samples.
 
@@ -208,6 +213,10 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         self, X: Any, y: Any = None, *, source: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """Return the mean log-likelihood of the samples, given their memberships, in the units of the scaled data.
+
+        It compares models of the same number of components, and is not for choosing that number: with more components
+        memberships follow the noise of every sample more closely, so it grows with each. That is what
+        :func:`dbmd.metrics.agreement_score`, for searches of scikit-learn, and :func:`dbmd.choose_components` are for.
 
         Parameters
         ----------

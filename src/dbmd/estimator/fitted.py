@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 Float = NDArray[np.float64]
 
 
+def config_of_fitted(model: DBMD) -> Config:
+    """Return the parameters of a fitted model; the number of components is that of the fit, as given or as chosen."""
+    return Config.of(model, n_components=len(model.components_))
+
+
 def prepared(engine: Engine, preparation: Preparation | None) -> Engine:
     """Return an engine whose nodes see scaled samples; None: the engine itself."""
     return engine if preparation is None else preparation.around(engine)
@@ -96,7 +101,7 @@ class FittedArrays:
             excess=getattr(model, "noise_excess_", None),
             effective_features=getattr(model, "effective_features_", None),
             n_nodes=model.n_nodes,
-            parts=Config.of(model).parts(len(model.sources_)),
+            parts=config_of_fitted(model).parts(len(model.sources_)),
             by_energy=model.shares == "energy",
             offsets=getattr(model, "_scaled_offsets", None),
             offset_variance=getattr(model, "offset_variance_", 1.0),

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from dbmd.storage import from_npz, is_as_signed, signed, to_json, to_npz, write_
 
 FORMAT = "dbmd-checkpoint-5"  # 5: with offsets
 
+C = TypeVar("C")
 STATE = {
     "attempt": COUNT,
     "converged": FLAG,
@@ -53,6 +54,8 @@ class Checkpoint:
         (:data:`dbmd.algorithm.COLD_EVERY`, or 1 if no memberships are kept).
     warn : callable
         Called once with a sentence if the file cannot be written; the fit goes on all the same.
+    choice : dict, optional
+        How the number of components was chosen: a fit that is resumed does not choose again.
     """
 
     path: Path
@@ -61,6 +64,7 @@ class Checkpoint:
     every: float = 60.0
     period: int = 1
     warn: Callable[[str], object] = warnings.warn
+    choice: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         self._has_warned = False
@@ -86,7 +90,7 @@ class Checkpoint:
         """Write the last state that can be resumed. Return whether there is one."""
         self._clock = time.monotonic()
         if self.state is not None and self.state is not self.written:
-            write_file(self.path, to_npz(_to_arrays(self.state, self.identity)))
+            write_file(self.path, to_npz(_to_arrays(self.state, self.identity, self.choice)))
             self.written = self.state
         return self.state is not None
 
@@ -119,9 +123,31 @@ class Checkpoint:
         return state
 
 
-def _to_arrays(state: State, identity: Mapping[str, Any]) -> dict[str, Any]:
+def chosen_before(path: Path, read_choice: Callable[[dict[str, Any]], C]) -> C:
+    """Return how the number of components was chosen, before all else of a checkpoint can be read.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    read_choice : callable
+        Returns it, of its record.
+    """
+    record = _record_of(from_npz(path), path)
+    try:
+        check_fields(record, {"choice": OBJECT})
+        return read_choice(record["choice"])
+    except ValueError as error:
+        raise ValueError(
+            f"{path} cannot be resumed: its number of components was not chosen ({first_line(error)}). Give the "
+            "data and parameters it was begun with, or start anew with --overwrite."
+        ) from error
+
+
+def _to_arrays(state: State, identity: Mapping[str, Any], choice: Mapping[str, Any] | None) -> dict[str, Any]:
     states = {"state": state} | ({"best": state.best} if state.best is not None else {})
     record = {"format": FORMAT, "identity": identity} | {name: _record(s) for name, s in states.items()}
+    record |= {} if choice is None else {"choice": choice}
     arrays: dict[str, Any] = {}
     for name, s in states.items():
         arrays |= {f"{name}_V": s.V, f"{name}_sigma2": s.sigma2, f"{name}_origin": s.origin}

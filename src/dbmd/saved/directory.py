@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -53,7 +53,12 @@ ARRAY_PARAMS = ("alpha", "init", "known")  # parameters that may be arrays
 M = TypeVar("M")
 
 # Arrays that only some models have, by the attribute.
-PARTS = {"scaled_components": "_scaled_components", "offsets": "offsets_", "scaled_offsets": "_scaled_offsets"}
+PARTS = {
+    "scaled_components": "_scaled_components",
+    "offsets": "offsets_",
+    "scaled_offsets": "_scaled_offsets",
+    "agreement": "agreement_",
+}
 # The entries of model.json that are read back. Others are for people, or from a later release.
 RECORD = {
     "params": OBJECT,
@@ -68,9 +73,10 @@ RECORD = {
     "known": OBJECT,
     "preparation": OBJECT,
     "offset_variance": POSITIVE,
+    "choice": OBJECT,
 }
 # The first release did not write them, or the model may have none.
-OPTIONAL = ("n_samples_seen", "n_steps", "known", "preparation", "offset_variance")
+OPTIONAL = ("n_samples_seen", "n_steps", "known", "preparation", "offset_variance", "choice")
 PREPARATION = {"log": FLAG, "by_sample": TEXT.or_none, "drops": FLAG}
 FIT = {
     "n_samples": COUNT,
@@ -161,6 +167,8 @@ def save(
         arrays |= {name: getattr(how, name) for name in ("scale", "fill") if getattr(how, name) is not None}
     if hasattr(model, "offset_variance_"):
         record["offset_variance"] = model.offset_variance_
+    if hasattr(model, "choice_"):
+        record["choice"] = model.choice_.asdict()
     if model.known is not None:
         known = Known.of(model.known)
         if known.names or known.columns:
@@ -170,8 +178,18 @@ def save(
     return path
 
 
-def restore(kind: type[M], path: str | Path) -> M:
-    """Return the model in a directory, as an estimator of a class; see :func:`dbmd.load`."""
+def restore(kind: type[M], path: str | Path, read_choice: Callable[[dict[str, Any]], Any]) -> M:
+    """Return the model in a directory, as an estimator of a class; see :func:`dbmd.load`.
+
+    Parameters
+    ----------
+    kind : type
+        The class.
+    path : str or Path
+        The directory.
+    read_choice : callable
+        Returns how the number of components was chosen, of its record in ``model.json``.
+    """
     path = Path(path)
     record = read_record(path)
     try:
@@ -179,13 +197,15 @@ def restore(kind: type[M], path: str | Path) -> M:
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: {ARRAYS} is missing. The model is not complete.") from None
     try:
-        return _restored(kind, record, arrays)
+        return _restored(kind, record, arrays, read_choice)
     except Exception as error:  # a damaged file may raise anything
         reason = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
         raise ValueError(f"{path} is not a sound model: {reason}.") from error
 
 
-def _restored(kind: type[M], record: dict[str, Any], arrays: dict[str, Any]) -> M:
+def _restored(
+    kind: type[M], record: dict[str, Any], arrays: dict[str, Any], read_choice: Callable[[dict[str, Any]], Any]
+) -> M:
     # The first release wrote no checksums.
     if CHECKSUM in record and not is_as_signed(record, arrays):
         raise ValueError(
@@ -208,6 +228,8 @@ def _restored(kind: type[M], record: dict[str, Any], arrays: dict[str, Any]) -> 
     model.components_ = arrays["components"]
     model.noise_variance_ = arrays["noise_variance"]
     _restore_parts(model, record, arrays)
+    if "choice" in record:
+        model.choice_ = read_choice(record["choice"])
     # Labels of the type object, such as text of pandas, cannot be saved in an array without pickle.
     if "sources" not in arrays and sources["dtype"] != "object":
         raise KeyError("sources")
@@ -248,20 +270,21 @@ def _restore_parts(model: Any, record: dict[str, Any], arrays: dict[str, Any]) -
             model.scale_ = arrays["scale"]
     if "offset_variance" in record:
         model.offset_variance_ = float(record["offset_variance"])
-    names = None if model.known is None else Known.of(model.known).component_names(model.n_components)
+    names = None if model.known is None else Known.of(model.known).component_names(len(model.components_))
     if names is not None:
         model.component_names_ = names
 
 
 def _check_parts(model: Any) -> None:
     """Raise a ValueError if arrays are not those that the parameters ask for."""
-    r, m, n_sources = model.n_components, model.n_features_in_, len(model.sources_)
+    (r, m), n_sources = model.components_.shape, len(model.sources_)
     has_features_scaled = model.scaling in ("standard", "minmax")
     wanted = {
         "scaled_components": ((r, m), "_scaled_components", model.log or model.scaling is not None),
         "offsets": ((n_sources, m), "offsets_", model.offsets),
         "scaled_offsets": ((n_sources, m), "_scaled_offsets", model.offsets),
         "scale": ((m,), "scale_", has_features_scaled),
+        "agreement": ((r,), "agreement_", False),
     }
     for name, (shape, attribute, is_needed) in wanted.items():
         if hasattr(model, attribute):
@@ -300,7 +323,7 @@ def _params(record: dict[str, Any], arrays: dict[str, Any], names: Mapping[str, 
 
 def _check_arrays(model: Any) -> None:
     """Raise a ValueError if the shapes, types or values of arrays are not those of a model."""
-    r, m, n_sources = model.n_components, model.n_features_in_, len(model.sources_)
+    r, m, n_sources = _number_of_components(model), model.n_features_in_, len(model.sources_)
     info, profile = model.fit_info_, model.profile_
     tiny = np.finfo(np.float64).smallest_subnormal
     check_array("components", model.components_, (r, m))
@@ -325,7 +348,14 @@ def _check_arrays(model: Any) -> None:
     for name, (values, length) in lengths.items():
         if values is not None and len(values) != length:
             raise ValueError(f"{name} must have {length} entries and has {len(values)}")
-    Config(**model.get_params(deep=False)).start(m)
+    Config.of(model, n_components=r).start(m)
+
+
+def _number_of_components(model: Any) -> int:
+    """Return how many components a model must have; with "auto" as many as were chosen, if it says how."""
+    if model.n_components != "auto":
+        return int(model.n_components)
+    return int(model.choice_.n_components) if hasattr(model, "choice_") else len(model.components_)
 
 
 def read_record(path: Path) -> dict[str, Any]:

@@ -121,9 +121,9 @@ def at_spark(task: Task, setting: Setting, p: int) -> Record:
     """
     os.environ["MASTER"] = f"local[{p}]"
     X, config = samples(setting), configuration(task, setting)
-    W = np.zeros((X.shape[1], config.n_components))
+    W = np.zeros((X.shape[1], config.r))
     clock = time.perf_counter()
-    with in_memory(X).on("spark", p, config.n_components) as engine:
+    with in_memory(X).on("spark", p, config.r) as engine:
         engine.ask(echo, W)
         start = time.perf_counter() - clock
         repeats = [measure(engine, config, X.dtype, setting["seed"]) for _ in range(setting["repeats"])]

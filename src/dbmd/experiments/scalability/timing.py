@@ -79,7 +79,7 @@ def iterate(
     ``on_iteration`` is called with the state before the first iteration and after each one.
     """
     setting = Setting(engine, config, 1, dtype)
-    state = begin(setting, random_samples(engine.ask, config.n_components, seed))
+    state = begin(setting, random_samples(engine.ask, config.r, seed))
     on_iteration(state)
     return descend(state, setting, on_iteration).history
 
