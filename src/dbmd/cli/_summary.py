@@ -85,14 +85,15 @@ def _halves(clusters: list[dict[str, Any]], limit: float) -> str:
     values = [each["agreement"] for each in clusters]
     apart = [k for k, value in enumerate(values) if value < limit]
     if not apart:
-        return f"Two halves of the data agree on all {plural(len(values), 'pattern')}: {min(values):.2f} or more."
+        least = np.floor(1000 * min(values)) / 1000
+        return f"Two halves of the data agree on all {plural(len(values), 'pattern')}: correlation {least:.3f} or more."
     names = [printable(each.get("name", k)) for k, each in enumerate(clusters)]
     listed = [f"{names[k]} ({values[k]:.2f})" for k in apart]
     told = ", ".join(listed[:12]) + (", ..." if len(listed) > 12 else "")
     noun, verb = ("pattern", "depends") if len(apart) == 1 else ("patterns", "depend")
     return (
-        f"Two halves of the data do not agree on {len(apart)} of {plural(len(values), 'pattern')}: {noun} {told} {verb} "
-        "on which rows were seen. Do not rely on them, or try fewer patterns."
+        f"Two halves of the data do not agree on {len(apart)} of {plural(len(values), 'pattern')}: {noun} {told} "
+        f"{verb} on which rows were seen. Try fewer patterns, or do not rely on {'it' if len(apart) == 1 else 'these'}."
     )
 
 

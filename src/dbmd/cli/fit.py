@@ -235,7 +235,7 @@ def fit(
 
     read = {name: options.pop(name) for name in READING}
     read["missing"] = read["missing"] or DEFAULT.missing
-    params = _parameters(**options, missing=read["missing"])
+    params = parameters(**options, missing=read["missing"])
     Config(**params)  # a wrong value is reported now, not after the data were read
     if not output.name:
         raise click.BadParameter("name a directory for the model to be made.", param_hint="-o")
@@ -260,7 +260,7 @@ def fit(
         run.print_summary(run.fit_and_save())
 
 
-def _parameters(
+def parameters(
     *,
     seed: int,
     solver_option: tuple[str, ...],

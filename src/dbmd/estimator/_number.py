@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from dbmd._utils.fields import COUNT, FLAG, NUMBER, check_fields
 from dbmd._utils.phases import OnPhase, ignore_phase
 from dbmd.config import Config
 from dbmd.dataset import Dataset
-from dbmd.estimator._choosing import Choice, choose
+from dbmd.estimator._choosing import SPLITS, Choice, choose
 from dbmd.estimator._halves import LEAST
 
 if TYPE_CHECKING:
@@ -31,7 +32,14 @@ FEWEST, MOST = 2, 12  # numbers that "auto" tries
 BESIDE_KNOWN = 4  # further components that it tries at least, where many are known
 
 
-def choice_for(model: DBMD, data: Dataset, on_phase: OnPhase = ignore_phase) -> Choice | None:
+def choice_for(
+    model: DBMD,
+    data: Dataset,
+    on_phase: OnPhase = ignore_phase,
+    *,
+    tried: Sequence[int] | None = None,
+    n_splits: int = SPLITS,
+) -> Choice | None:
     """Choose the number of components of a fit; None if it is given, or stays that of the last fit.
 
     Parameters
@@ -42,17 +50,24 @@ def choice_for(model: DBMD, data: Dataset, on_phase: OnPhase = ignore_phase) -> 
         The samples.
     on_phase : callable
         Called with what is done next.
+    tried : sequence of int, optional
+        The numbers to try, in rising order; by default those that suit the data.
+    n_splits : int
+        In how many ways the data are split into halves.
     """
     config = Config.of(model)
     if not config.is_auto or keeps_number(model):
         return None
     seed = int(check_random_state(model.random_state).randint(2**31 - 1))
-    on_phase("fitting halves of the data")
+    tried = numbers_for(config, data.shape) if tried is None else tried
+    done = count(1)
 
     def on_step(r: int, split: int) -> None:
-        on_phase(f"fitting halves of the data, {r} patterns in split {split + 1} done")
+        of_all = f"{next(done)} of {len(tried) * n_splits} done"
+        on_phase(f"fitting halves of the data, {r} patterns in split {split + 1}: {of_all}")
 
-    return choose(model, data, numbers_for(config, data.shape), seed=seed, on_step=on_step)
+    on_phase("drawing samples and fitting their halves")
+    return choose(model, data, tried, seed=seed, n_splits=n_splits, on_step=on_step)
 
 
 def config_for(model: DBMD, choice: Choice | None) -> Config:

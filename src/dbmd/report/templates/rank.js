@@ -10,7 +10,7 @@ function curve(host, { lines, domain, show: written, tip: told, limit }) {
   const top = 30, bottom = 250;
   const { root, width } = frame(host, bottom + 42);
   const steps = ticks(...domain, 5);
-  const left = labelRoom(steps.map(written), width, TEXT, 0.5);
+  const left = labelRoom(["100%", ...steps.map(written)], width, TEXT, 0.5); // the same in all charts
   const y = linear(domain, [bottom, top]);
   const first = data.rows[0].r, last = data.rows[data.rows.length - 1].r;
   const x = linear(first === last ? [first - 1, last + 1] : [first, last], [left + 14, width - 14]);
@@ -18,14 +18,13 @@ function curve(host, { lines, domain, show: written, tip: told, limit }) {
     root.append(svg("line", { x1: left, x2: width, y1: y(tick), y2: y(tick), class: "grid" }));
     root.append(label(left - 6, y(tick) + 4, written(tick), "muted", "end"));
   }
+  for (const row of data.rows.filter((each) => each.proposed)) {
+    const at = x(row.r), room = textWidth("proposed") / 2 + 2;
+    root.append(svg("line", { x1: at, x2: at, y1: top - 6, y2: bottom, class: "chosen" }));
+    root.append(label(Math.min(Math.max(at, room), width - room), top - 12, "proposed", "chosen-name", "middle"));
+  }
   // Only numbers that were tried have a label, and only as many as there is room for.
   let free = -Infinity;
-  for (const row of [...data.rows].sort((a, b) => b.proposed - a.proposed || a.r - b.r).filter((row) => row.proposed)) {
-    const at = x(row.r);
-    root.append(svg("line", { x1: at, x2: at, y1: top - 6, y2: bottom, class: "chosen" }));
-    const room = textWidth("proposed") / 2;
-    root.append(label(Math.min(Math.max(at, left + room), width - room), top - 12, "proposed", "chosen-name", "middle"));
-  }
   for (const { r } of data.rows) {
     const half = textWidth(count(r)) / 2;
     if (x(r) - half < free) continue;
@@ -50,13 +49,16 @@ const between = ({ low, high }, written) => (low === high ? "" : `, ${written(lo
 
 const charts = {
   agreement: (host) => {
-    const points = (name) => data.rows.map((row) => ({ r: row.r, ...row[name] }));
-    const least = Math.min(data.limit, ...data.rows.map((row) => row.worst.low));
+    // A number that was not needed has no agreement.
+    const points = (name) => data.rows.map((row) => ({ r: row.r, ...row[name] })).filter((point) => point.y !== null);
+    const least = Math.min(data.limit, ...points("worst").map((point) => point.low));
     return curve(host, {
       lines: [{ kind: "mean", points: points("mean") }, { kind: "worst", points: points("worst") }],
       domain: [Math.floor(10 * Math.min(least, 0.9)) / 10, 1], show: (value) => amount(value, 2), limit: data.limit,
       tip: (row) => ({ title: patterns(row.r), lines: [
-        `worst pattern ${three(row.worst.y)}${between(row.worst, three)}`, `mean ${three(row.mean.y)}${between(row.mean, three)}`,
+        ...(row.worst.y === null ? ["not needed"] : [
+          `worst pattern ${three(row.worst.y)}${between(row.worst, three)}`, `mean ${three(row.mean.y)}${between(row.mean, three)}`,
+        ]),
         ...(row.proposed ? ["proposed"] : []),
       ] }),
     });
