@@ -204,3 +204,18 @@ def test_a_start_that_is_no_array_of_numbers_is_refused(init):
     with pytest.raises((TypeError, ValueError), match="'init'") as caught:
         Config(n_components=2, init=init).start(n_features=2)
     assert "\n" not in str(caught.value)
+
+
+def test_a_number_that_is_to_be_chosen():
+    config = Config("auto", known=np.ones((3, 2)))
+    assert config.is_auto
+    assert not Config(3).is_auto
+    with pytest.raises(ValueError, match="must be chosen first"):
+        config.parts(1)
+    for wrong, message in (
+        ({"init": np.ones((3, 2))}, "'init' parameter of DBMD must be a name with n_components='auto'.*Got an array"),
+        ({"alpha": [1.0, 1.0]}, r"'alpha' parameter of DBMD must be one number with n_components='auto'.*shape \(2,\)"),
+        ({"max_iter": 0}, "must be an int >= 1, unless all components are known"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Config("auto", **wrong)

@@ -112,6 +112,8 @@ def test_what_is_tried_fits_the_data(n, m, n_known, brightness):
 def test_too_few_samples_are_said_before_anything_is_computed():
     with pytest.raises(ValueError, match="'n_components' parameter of DBMD must be an int for data of so few samples"):
         DBMD("auto").fit(np.eye(5))
+    with pytest.raises(ValueError, match=r"'halves' parameter of DBMD must be False for so few samples: .* 12 in all"):
+        DBMD(3, halves=True).fit(np.eye(5))
 
 
 DAMAGE = {

@@ -19,6 +19,7 @@ from dbmd.config import Config
 from dbmd.data.address import shown
 from dbmd.dataset import Dataset, open_data
 from dbmd.estimator import DBMD, Choice
+from dbmd.estimator._halves import LEAST
 from dbmd.estimator._number import choice_for, numbers_for
 from dbmd.report.numbers import percent
 from dbmd.report.rank import curve, render
@@ -93,6 +94,12 @@ class RankRun:
             raise ValueError(
                 f"-k must not be less than the number of known patterns, {config.n_known}. Got {self.tried[0]}."
             )
+        most = data.shape[0] // 2 // LEAST
+        if self.tried[-1] > most:
+            raise ValueError(
+                f"-k must be at most {most}: halves of {data.shape[0]} samples need {LEAST} for each pattern. "
+                f"Got {self.tried[-1]}."
+            )
         return self.tried
 
     def _record(self, choice: Choice, data: Dataset) -> dict[str, Any]:
@@ -138,7 +145,9 @@ def _three(value: float | None) -> str:
 def _description(data: Dataset, tried: tuple[int, ...]) -> str:
     n, m = data.shape
     sources = f", {data.n_sources} sources" if data.n_sources > 1 else ""
-    return f"{n:,} samples of {m:,} features{sources}; trying {', '.join(map(str, tried))} patterns."
+    is_range = len(tried) > 2 and tried == tuple(range(tried[0], tried[-1] + 1))
+    numbers = f"{tried[0]} to {tried[-1]}" if is_range else ", ".join(map(str, tried))
+    return f"{n:,} samples of {m:,} features{sources}; trying {numbers} patterns."
 
 
 def _table(choice: Choice) -> bytes:

@@ -23,7 +23,7 @@ from dbmd.dataset import Dataset
 from dbmd.estimator._advisor import OF_DATA, Advisor
 from dbmd.estimator._checks import number_among
 from dbmd.estimator._choosing import Choice
-from dbmd.estimator._halves import agreement_of
+from dbmd.estimator._halves import LEAST, agreement_of
 from dbmd.estimator._learned import (
     excess_attributes,
     feature_attributes,
@@ -74,6 +74,11 @@ def fit_dataset(
         raise ValueError(
             f"The 'n_components' parameter of DBMD must be at most the number of samples. "
             f"Got n_components={config.r} with n_samples = {n}."
+        )
+    if config.halves and n // 2 < LEAST * config.r:
+        raise ValueError(
+            f"The 'halves' parameter of DBMD must be False for so few samples: two halves need {LEAST} for each of "
+            f"{config.r} components, {2 * LEAST * config.r} in all. Got n_samples = {n}."
         )
     clock = time.perf_counter()
     seed = int(check_random_state(model.random_state).randint(2**31 - 1))
