@@ -430,8 +430,8 @@ def test_params_are_explained_and_copied():
 
 
 WRONG = [
-    ({"k": 0}, ValueError, r"The 'k' parameter of DBMD must be an int >= 1\. Got 0\."),
-    ({"k": 2.5}, TypeError, r"The 'k' parameter of DBMD must be an int >= 1\. Got 2\.5\."),
+    ({"k": 0}, ValueError, r"The 'k' parameter of DBMD must be an int >= 1 or 'auto'\. Got 0\."),
+    ({"k": 2.5}, TypeError, r"The 'k' parameter of DBMD must be an int >= 1 or 'auto'\. Got 2\.5\."),
     ({"maxIter": -1}, ValueError, r"The 'maxIter' parameter of DBMD must be an int >= 0\. Got -1\."),
     ({"solver": "newton"}, ValueError, r"The 'solver' parameter of DBMD must be one of .*Got 'newton'\."),
     ({"noise": "each"}, ValueError, r"The 'noise' parameter of DBMD must be one of 'source'"),
@@ -455,7 +455,7 @@ WRONG_TOGETHER = [
     ({"solver": "exact", "solverOptions": {"rho": 1.0}}, r"Unknown option 'rho' in 'solverOptions' for .*'exact'"),
     ({"k": 151}, r"The 'k' parameter of DBMD must be at most the number of samples\. Got k=151"),
     ({"k": 2, "init": [[1.0, 2.0]]}, r"must have shape \(k, n_features\) = \(2, 4\)\. Got \(1, 2\)"),
-    ({"k": None}, r"The 'k' parameter of DBMD must be an int >= 1\. Got None\."),
+    ({"k": None}, r"The 'k' parameter of DBMD must be an int >= 1 or 'auto'\. Got None\."),
 ]
 
 
@@ -654,3 +654,13 @@ def test_without_pyspark_the_import_says_what_to_install():
 def test_dbmd_does_not_import_it():
     done = run("import sys, dbmd; dbmd.DBMD; print('dbmd.spark' in sys.modules, 'pyspark' in sys.modules)")
     assert done.stdout.split() == ["False", "False"], done.stderr
+
+
+def test_the_number_of_clusters_can_be_chosen(frame, tmp_path):
+    model = ml.DBMD(k="auto", seed=0, featuresCol="features").fit(frame)
+    assert model.getK() == "auto"
+    choice = dbmd.choose_components(X, range(2, 6), random_state=0)
+    assert model.model.choice_.n_components == choice.n_components == len(model.clusterCenters())
+    np.testing.assert_allclose(model.model.choice_.worst, choice.worst, atol=1e-9)
+    model.save(str(tmp_path / "model"))
+    assert len(ml.DBMDModel.load(str(tmp_path / "model")).clusterCenters()) == choice.n_components

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd.config import Auto
 from dbmd.dataset import is_anndata, open_data
 from dbmd.dataset._anndata import HVG, matrix_of, obs_column, variables
 from dbmd.estimator import DBMD, load
@@ -31,7 +32,7 @@ DEFAULT: Any = _Default()
 
 def dbmd(
     adata: Any,
-    n_components: int = 8,
+    n_components: int | Auto = 8,
     *,
     batch_key: str | None = None,
     layer: str | None = None,
@@ -47,8 +48,8 @@ def dbmd(
     ----------
     adata : AnnData of shape (n_obs, n_vars)
         In memory, dense or sparse, or backed by a file, which is then read piece by piece.
-    n_components : int, default=8
-        Number of gene programs.
+    n_components : int or "auto", default=8
+        Number of gene programs; "auto": as many as two halves of the cells agree on.
     batch_key : str, optional
         Column of ``obs`` that names the batch of each cell.
     layer : str, optional
@@ -110,7 +111,7 @@ def dbmd(
 
     found: dict[str, Any] = {
         "params": {
-            "n_components": n_components,
+            "n_components": fitted.n_components_,
             "batch_key": batch_key or "",
             "layer": layer or "",
             "obsm": obsm or "",
