@@ -10,10 +10,12 @@ import numpy as np
 from dbmd._utils.text import printable, quoted
 from dbmd.advice.findings import says_much
 from dbmd.cli._progress import duration
-from dbmd.estimator._choosing import LIMIT
 from dbmd.metrics import agreement
+from dbmd.model.stability import MOST
 from dbmd.report.compute import offset_unit
 from dbmd.report.numbers import percent, plural
+
+AGREED = 1.0 - MOST  # the correlation from which two halves agree on a pattern, whatever the data
 
 
 def summary(model: Any) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def summary(model: Any) -> dict[str, Any]:
     if hasattr(model, "choice_"):
         found["choice"] = {"is_stable": model.choice_.is_stable, "sentence": model.choice_.sentence}
     if hasattr(model, "agreement_"):
-        found["limit"] = LIMIT
+        found["limit"] = AGREED
         for cluster, correlation in zip(found["clusters"], model.agreement_, strict=True):
             cluster["agreement"] = float(correlation)
     if "missing_fraction" in info:

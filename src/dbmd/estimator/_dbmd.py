@@ -20,7 +20,7 @@ from dbmd.data.preparation import Preparation
 from dbmd.dataset import Dataset, framework_of
 from dbmd.estimator._callbacks import CallbackSupportMixin, Task, with_callbacks
 from dbmd.estimator._checking import CheckMixin
-from dbmd.estimator._choosing import Choice
+from dbmd.estimator._choice import Choice
 from dbmd.estimator._fitting import fit_dataset, update
 from dbmd.estimator._learned import usable_attributes
 from dbmd.estimator._number import choice_for, choice_from, config_for

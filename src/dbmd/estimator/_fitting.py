@@ -22,7 +22,7 @@ from dbmd.data.preparation import Preparation
 from dbmd.dataset import Dataset
 from dbmd.estimator._advisor import OF_DATA, Advisor
 from dbmd.estimator._checks import number_among
-from dbmd.estimator._choosing import Choice
+from dbmd.estimator._choice import Choice
 from dbmd.estimator._halves import LEAST, agreement_of
 from dbmd.estimator._learned import (
     excess_attributes,

@@ -13,7 +13,8 @@ from dbmd._utils.fields import COUNT, FLAG, NUMBER, check_fields
 from dbmd._utils.phases import OnPhase, ignore_phase
 from dbmd.config import Config
 from dbmd.dataset import Dataset
-from dbmd.estimator._choosing import SPLITS, Choice, choose
+from dbmd.estimator._choice import Choice
+from dbmd.estimator._choosing import SPLITS, choose
 from dbmd.estimator._halves import LEAST
 
 if TYPE_CHECKING:
@@ -63,8 +64,9 @@ def choice_for(
     done = count(1)
 
     def on_step(r: int, split: int) -> None:
-        of_all = f"{next(done)} of {len(tried) * n_splits} done"
-        on_phase(f"fitting halves of the data, {r} patterns in split {split + 1}: {of_all}")
+        # Splits are made where the choice needs them: how many there will be is not known before.
+        told = f"{next(done)} of at most {len(tried) * n_splits} done"
+        on_phase(f"fitting halves of the data, {r} patterns in split {split + 1}: {told}")
 
     on_phase("drawing samples and fitting their halves")
     return choose(model, data, tried, seed=seed, n_splits=n_splits, on_step=on_step)

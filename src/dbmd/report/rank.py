@@ -36,7 +36,7 @@ def render(choice: Choice, record: Mapping[str, Any]) -> str:
     rows = curve(choice)
     described = {
         "is_stable": choice.is_stable,
-        "limit": f"{choice.limit:g}",
+        "limit": _short(choice.limit),
         "sentence": text(choice.sentence, 4 * VALUE),
         "figures": _figures(choice, record),
         "reading": _reading(choice, record),
@@ -94,6 +94,10 @@ def curve(choice: Choice, digits: int | None = 4) -> list[dict[str, Any]]:
     ]
 
 
+def _short(limit: float) -> str:
+    return f"{limit:.3f}".rstrip("0")
+
+
 def _spread(values: NDArray[np.float64], digits: int | None) -> dict[str, float | None]:
     seen = values[~np.isnan(values)]
     if not len(seen):
@@ -147,7 +151,7 @@ def _reading(choice: Choice, record: Mapping[str, Any]) -> dict[str, list[str]]:
             "the patterns of both fits are matched, and the memberships of the same samples compared. A correlation "
             "of 1 says that it does not matter which half was seen.",
             "Look at the pattern that the halves agree on least. With a pattern too many it falls: each half fills it "
-            f"with something else. Above {choice.limit:g} two patterns count as the same.",
+            f"with something else. From {_short(choice.limit)} on two patterns count as the same.",
             *(["The largest number that was tried is stable. Try more: -k."] if largest else []),
         ],
         "explained": [
