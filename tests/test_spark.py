@@ -180,7 +180,7 @@ def test_all_parts_of_the_model_are_those_of_the_other_face(frame, params, tmp_p
             assert_array_equal(found, expected) if name == "component_names_" else assert_allclose(
                 found, expected, rtol=1e-6
             )
-    H, brightness = there._transform(X, SOURCE)
+    H, brightness, _ = there._transform(X, SOURCE)
     here.write().save(str(tmp_path / "model"))
     for model in (here, ml.DBMDModel.load(str(tmp_path / "model"))):
         added = model.transform(frame)

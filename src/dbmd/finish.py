@@ -9,9 +9,11 @@ import numpy as np
 
 from dbmd.model.noise import Noise
 from dbmd.model.objective import explained_variance, objective
+from dbmd.model.offsets import ridge_of
 from dbmd.model.past import PastStatistics
 from dbmd.model.result import Result, State
 from dbmd.model.statistics import Float
+from dbmd.model.uncertainty import uncertainty
 from dbmd.start import Setting
 from dbmd.sweep import survey, sweep
 
@@ -53,6 +55,10 @@ def finish(state: State, setting: Setting, n_classes: int) -> Result:
         offset_prior, summaries, offset_cost = offset_prior.update(parts.offsets(V), summaries, sigma2)
     if has_no_levels:
         sigma2 = noise.levels_from_peaks(sigma2, summaries, parts.W(V))
+    known = None
+    if state.evidence is not None and found.stats:
+        ridge = ridge_of(offset_prior)
+        known = uncertainty(found.stats, found.squares, V, parts=parts, sigma2=sigma2, origin=origin, ridge=ridge)
     return Result(
         parts.components(V),
         sigma2,
@@ -67,6 +73,7 @@ def finish(state: State, setting: Setting, n_classes: int) -> Result:
         parts.offsets(V).T if parts.n_offsets else None,
         None if offset_prior is None else offset_prior.variance,
         noise.is_at_floor(sigma2, parts.W(V)),
+        known,
     )
 
 

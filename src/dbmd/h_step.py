@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from dbmd.data.block import Chunk, Samples
 from dbmd.errors import DataError
 from dbmd.model.evidence import Evidence
+from dbmd.model.parts import Parts
+from dbmd.model.posterior import Posterior, PosteriorModel, blocks, grams
 from dbmd.model.statistics import Float, Statistics, statistics
 from dbmd.protocols import FaceCovariance, GapCovariance, Kernel
 from dbmd.registry import load_kernel
@@ -148,17 +150,7 @@ class HStep:
         places = self.located(chunk).places
         if places is not None:
             self.kernel.put(chunk.Xt, places, self._centre_of(chunk.source_code))
-        with np.errstate(over="ignore", invalid="ignore"):
-            Bt = chunk.Xt @ self.W_centred
-            if self.offset is not None:
-                Bt -= self.offset
-            if self.source_offsets is not None:
-                Bt -= self.source_offsets[chunk.source_code]
-            if not np.isfinite(Bt.sum()):
-                raise DataError(
-                    f"A sample is too large for {Bt.dtype}: its products with the components leave the range of the "
-                    "type. Take the data in the units that the model was fitted in."
-                )
+        Bt = self._products(chunk.Xt, chunk.source_code)
         a = self.sigma2[chunk.source_code] * self.prior
         if places is None:
             return self.kernel.solve_h(self.Q, Bt, a, Ht0)
@@ -175,6 +167,67 @@ class HStep:
         if len(rows):
             Ht[rows] = again(Bt[rows], a, None if Ht0 is None else Ht0[rows])
         return Ht
+
+    def _products(self, Xt: Any, source_code: int) -> NDArray[Any]:
+        """Return b of samples of a source, shape (rows, r); their gaps have the entries that add nothing to it."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            Bt: NDArray[Any] = Xt @ self.W_centred
+            if self.offset is not None:
+                Bt -= self.offset
+            if self.source_offsets is not None:
+                Bt -= self.source_offsets[source_code]
+            if not np.isfinite(Bt.sum()):
+                raise DataError(
+                    f"A sample is too large for {Bt.dtype}: its products with the components leave the range of the "
+                    "type. Take the data in the units that the model was fitted in."
+                )
+        return Bt
+
+    def posterior(
+        self,
+        chunk: Chunk,
+        Ht: NDArray[Any],
+        parts: Parts,
+        *,
+        norms: Float | None = None,
+        errors: Float | None = None,
+        rows: NDArray[np.intp] | None = None,
+    ) -> Posterior:
+        """Return means and standard deviations of memberships, before :meth:`statistics` fills gaps.
+
+        Parameters
+        ----------
+        chunk : Chunk
+            The samples that :meth:`memberships` was called with.
+        Ht : array of shape (rows, r)
+            Their memberships.
+        parts : Parts
+            Which of the components is the dark one.
+        norms : array of shape (n_components,), optional
+            Norms of the components, if shares are multiplied by them.
+        errors : array of shape (k, r, r), optional
+            Likely errors of W, by default none.
+        rows : array of int, optional
+            Which samples of the chunk, by their positions; by default all.
+        """
+        excess = 1.0 if self.evidence is None else self.evidence.excess[chunk.source_code]
+        noise = float(excess * self.sigma2[chunk.source_code])
+        model = PosteriorModel(self.Q, noise, parts, self.prior, norms, errors)
+        Xt, gaps, h = chunk.Xt, chunk.gaps, Ht.astype(np.float64)
+        if rows is not None:
+            Xt, gaps, h = Xt[rows], None if gaps is None else gaps[rows], h[rows]
+        Bt = self._products(Xt, chunk.source_code).astype(np.float64)
+        found = model.at(h, h @ self.Q - Bt)
+        if gaps is None:
+            return found
+        # Each sample with gaps has a Gram matrix of its own.
+        has_gaps = np.flatnonzero(gaps.any(axis=1))
+        for block in blocks(len(has_gaps), self.Q.size):
+            some = has_gaps[block]
+            Q = grams(self.W, gaps[some], self.Q)
+            own = model.at(h[some], (Q @ h[some][:, :, None])[:, :, 0] - Bt[some], Q)
+            found.mean[some], found.std[some], found.brightness[some] = own.mean, own.std, own.brightness
+        return found
 
     def statistics(self, chunk: Chunk, Ht: NDArray[Any], rest: Float, *, norms: bool) -> Statistics:
         """Return the statistics of a chunk; gaps are filled with their expectation, W h.

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dbmd._utils.threads import one_blas_thread
 from dbmd.data.block import Chunk, Samples, Window, consecutive_rows
 from dbmd.h_step import HStep
+from dbmd.model.evidence import Evidence
 from dbmd.model.node import Node
 from dbmd.model.parts import Parts
 from dbmd.model.statistics import Float
@@ -37,6 +38,15 @@ class MembershipModel:
         alpha0 - 1.
     by_energy : bool
         Whether memberships are multiplied by the norms of the components, with brightness.
+    evidence : Evidence, optional
+        How memberships are integrated out: the noise in the plane of the components, which means and standard
+        deviations depend on. By default it is that of other directions.
+    is_mean : bool
+        Whether memberships are means of the posterior instead of its peaks.
+    with_std : bool
+        Whether standard deviations stand beside memberships, as further columns.
+    errors : array of shape (k, n_patterns, n_patterns), optional
+        Likely errors of the components, which standard deviations are to account for (:mod:`dbmd.model.w_error`).
     """
 
     V: Float
@@ -44,11 +54,20 @@ class MembershipModel:
     sigma2: Float
     prior: Float
     by_energy: bool = False
+    evidence: Evidence | None = None
+    is_mean: bool = False
+    with_std: bool = False
+    errors: Float | None = None
 
     @classmethod
     def plain(cls, W: Float, sigma2: Float, prior: Float) -> MembershipModel:
         """Return a model of components only: W of shape (m, r)."""
         return cls(W, Parts.plain(W), sigma2, prior)
+
+    @property
+    def width(self) -> int:
+        """Number of columns of the result: r, or with standard deviations 2 r."""
+        return self.parts.n_components * (1 + self.with_std)
 
     def h_step(self, samples: Samples) -> HStep:
         """Return the H-step for samples."""
@@ -57,18 +76,33 @@ class MembershipModel:
             self.parts.W(self.V),
             sigma2=self.sigma2,
             prior=self.parts.prior(self.prior),
+            evidence=self.evidence,
             offsets=self.parts.offsets(self.V),
         )
 
-    def shares(self, Ht: NDArray[Any]) -> NDArray[Any]:
-        """Return memberships without the dark component, shape (n, r), from those with it, shape (n, n_patterns)."""
-        return self.parts.shares(Ht, self.parts.norms(self.V) if self.by_energy else None)
+    def of_chunk(self, h_step: HStep, chunk: Chunk) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the result for a chunk, shape (rows, width), and the brightness of its samples, shape (rows,).
+
+        They are NaN for samples that are left out because they have gaps.
+        """
+        chunk = h_step.located(chunk)
+        Ht, norms = h_step.memberships(chunk), self.parts.norms(self.V) if self.by_energy else None
+        found, brightness = self.parts.shares(Ht, norms), self.parts.brightness(Ht)
+        if self.is_mean or self.with_std:
+            posterior = h_step.posterior(chunk, Ht, self.parts, norms=norms, errors=self.errors)
+            if self.is_mean:
+                found, brightness = posterior.mean.astype(Ht.dtype), posterior.brightness.astype(Ht.dtype)
+            if self.with_std:
+                found = np.hstack([found, posterior.std.astype(Ht.dtype)])
+        if chunk.dropped is not None:
+            found[chunk.dropped], brightness[chunk.dropped] = np.nan, np.nan
+        return found, brightness
 
 
 def write_memberships(
     node: Node, model: MembershipModel, *, out: NDArray[Any], brightness: NDArray[Any] | None = None
 ) -> tuple[Node, int]:
-    """Node: write the memberships of its samples to their rows of ``out``, shape (n, r), an array of this process.
+    """Node: write the memberships of its samples to their rows of ``out``, shape (n, width), an array of this process.
 
     The brightness of the samples is written to the same rows of ``brightness``, shape (n,), if given.
     """
@@ -81,7 +115,7 @@ def write_memberships(
 def memberships(
     samples: Samples, model: MembershipModel, *, out: NDArray[Any] | None = None, brightness: NDArray[Any] | None = None
 ) -> NDArray[Any]:
-    """Return the memberships of samples, shape (n, r).
+    """Return the memberships of samples, shape (n, width): with their standard deviations, if the model says so.
 
     Parameters
     ----------
@@ -89,30 +123,18 @@ def memberships(
         n samples of m features.
     model : MembershipModel
         What they are computed from.
-    out : array of shape (n, r), optional
+    out : array of shape (n, width), optional
         Where to write them; by default a new array of the type of the samples.
     brightness : array of shape (n,), optional
         Where to write the brightness of the samples.
     """
     h_step = model.h_step(samples)
-    out = np.empty((samples.shape[0], model.parts.n_components), samples.dtype) if out is None else out
+    out = np.empty((samples.shape[0], model.width), samples.dtype) if out is None else out
     for chunk in samples.chunks(h_step.shift):
-        out[chunk.rows], light = _of_chunk(model, h_step, chunk)
+        out[chunk.rows], light = model.of_chunk(h_step, chunk)
         if brightness is not None:
             brightness[chunk.rows] = light
     return out
-
-
-def _of_chunk(model: MembershipModel, h_step: HStep, chunk: Chunk) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the memberships of a chunk, shape (rows, r), and the brightness of its samples, shape (rows,).
-
-    They are NaN for samples that are left out because they have gaps.
-    """
-    Ht = h_step.memberships(chunk)
-    shares, brightness = model.shares(Ht), model.parts.brightness(Ht)
-    if chunk.dropped is not None:
-        shares[chunk.dropped], brightness[chunk.dropped] = np.nan, np.nan
-    return shares, brightness
 
 
 def labels_of(Ht: NDArray[Any]) -> NDArray[np.intp]:
@@ -138,8 +160,8 @@ def iter_memberships(
     ------
     Window
         At most 65,536 samples.
-    array of shape (rows, r)
-        Their memberships.
+    array of shape (rows, width)
+        Their memberships, with their standard deviations, if the model says so.
     array of shape (rows,)
         Their brightness: ones, if the model has none.
     """
@@ -147,10 +169,10 @@ def iter_memberships(
 
     def solve(window: Window) -> tuple[Window, NDArray[Any], NDArray[Any]]:
         n = window.Xt.shape[0]
-        Ht, light = np.empty((n, model.parts.n_components), samples.dtype), np.empty(n, samples.dtype)
+        Ht, light = np.empty((n, model.width), samples.dtype), np.empty(n, samples.dtype)
         for chunk in samples.chunks_of(window, h_step.shift):
             rows = chunk.rows_after(window.first)
-            Ht[rows], light[rows] = _of_chunk(model, h_step, chunk)
+            Ht[rows], light[rows] = model.of_chunk(h_step, chunk)
         return window, Ht, light
 
     waiting: deque[Future[tuple[Window, NDArray[Any], NDArray[Any]]]] = deque()

@@ -17,6 +17,7 @@ from dbmd.model.node import Node, continues
 from dbmd.model.parts import Parts
 from dbmd.model.profile import Profile
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary
+from dbmd.model.uncertainty import Squares
 from dbmd.protocols import NodeFunction
 
 
@@ -147,15 +148,23 @@ class Survey:
     profile : Profile
         Counts and histograms of its memberships.
     sample : MembershipSample
-        Memberships of some samples.
+        Memberships of some samples, with their standard deviations.
+    squares : PerSource[Squares]
+        What the uncertainty of W needs.
     """
 
     stats: PerSource[Statistics]
     profile: Profile
     sample: MembershipSample
+    squares: PerSource[Squares]
 
     def __add__(self, other: Survey) -> Survey:
-        return Survey(self.stats + other.stats, self.profile + other.profile, self.sample + other.sample)
+        return Survey(
+            self.stats + other.stats,
+            self.profile + other.profile,
+            self.sample + other.sample,
+            self.squares + other.squares,
+        )
 
 
 def survey(
@@ -178,7 +187,8 @@ def survey(
     parts = parts or Parts.plain(V)
     W = parts.W(V)
     profile = Profile.zero(len(sigma2), parts.n_components, n_classes)
-    sample = MembershipSample.empty(len(sigma2), parts.n_components)
+    sample = MembershipSample.empty(len(sigma2), parts.n_components, with_std=True)
+    squares: PerSource[Squares] = PerSource()
     Ht = _empty_memberships(node, W)
     h_step = HStep.prepare(
         node.samples,
@@ -195,14 +205,47 @@ def survey(
         nonlocal sample
         shares = parts.shares(h, norms)
         profile.count(shares, chunk.source_code, chunk.class_codes, chunk.weights)
-        sample += drawn_from(chunk, shares, node.samples.first_row, sample)
+        kept = kept_of(chunk, node.samples.first_row, sample)
+        if len(kept):
+            std = h_step.posterior(chunk, h, parts, norms=norms, rows=kept).std
+            sample += drawn_from(chunk, shares, std, kept, node.samples.first_row, sample)
 
-    stats = _pass(node, h_step, origin, Ht, warm=False, norms=True, on_chunk=count)
-    return replace(node, Ht=Ht), Survey(stats, profile, sample)
+    def add_squares(chunk: Chunk, h: NDArray[Any]) -> None:
+        nonlocal squares
+        squares += PerSource({chunk.source_code: Squares.of(chunk.Xt, h, chunk.weights, chunk.places)})
+
+    stats = _pass(node, h_step, origin, Ht, warm=False, norms=True, on_chunk=count, on_filled=add_squares)
+    rest = origin - h_step.shift
+    squares = PerSource({c: each.about(rest, stats[c]) for c, each in squares.items()})
+    return replace(node, Ht=Ht), Survey(stats, profile, sample, squares)
 
 
-def drawn_from(chunk: Chunk, shares: NDArray[Any], first_row: int, before: MembershipSample) -> MembershipSample:
-    """Return the samples of a chunk that may be kept beside those before them.
+def kept_of(chunk: Chunk, first_row: int, before: MembershipSample) -> NDArray[np.intp]:
+    """Return the positions of the samples of a chunk that may be kept beside those before them.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        The samples.
+    first_row : int
+        Number of the first row of the block in the whole data.
+    before : MembershipSample
+        What they will be added to.
+    """
+    rows = first_row + chunk.numbers
+    counted = np.arange(len(rows)) if chunk.weights is None else np.flatnonzero(chunk.weights > 0.0)
+    return counted[before.candidates(rows[counted], chunk.source_code)]
+
+
+def drawn_from(
+    chunk: Chunk,
+    shares: NDArray[Any],
+    std: Float,
+    kept: NDArray[np.intp],
+    first_row: int,
+    before: MembershipSample,
+) -> MembershipSample:
+    """Return some samples of a chunk.
 
     Parameters
     ----------
@@ -210,14 +253,16 @@ def drawn_from(chunk: Chunk, shares: NDArray[Any], first_row: int, before: Membe
         The samples.
     shares : array of shape (rows, r)
         Their memberships.
+    std : array of shape (number kept, r)
+        Standard deviations of the memberships of those that are kept.
+    kept : array of int
+        Their positions in the chunk.
     first_row : int
         Number of the first row of the block in the whole data.
     before : MembershipSample
         What it will be added to.
     """
     rows = first_row + chunk.numbers
-    counted = np.arange(len(rows)) if chunk.weights is None else np.flatnonzero(chunk.weights > 0.0)
-    kept = counted[before.candidates(rows[counted])]
     none = np.full(len(kept), -1)
     return replace(
         before,
@@ -225,7 +270,7 @@ def drawn_from(chunk: Chunk, shares: NDArray[Any], first_row: int, before: Membe
         source_codes=np.full(len(kept), chunk.source_code, np.int64),
         class_codes=(none if chunk.class_codes is None else chunk.class_codes[kept]).astype(np.int64),
         memberships=shares[kept].astype(np.float64),
-        std=None,
+        std=std,
     )
 
 
@@ -243,6 +288,7 @@ def _pass(
     warm: bool,
     norms: bool,
     on_chunk: Callable[[Chunk, NDArray[Any]], None] = lambda chunk, h: None,
+    on_filled: Callable[[Chunk, NDArray[Any]], None] = lambda chunk, h: None,
 ) -> PerSource[Statistics]:
     """Return the statistics of all samples about the origin.
 
@@ -262,6 +308,8 @@ def _pass(
         Whether to compute squared norms, too.
     on_chunk : callable
         Called with each chunk and its memberships.
+    on_filled : callable
+        Called once more with those that have statistics, when their gaps are filled with what is expected there.
     """
     stats: PerSource[Statistics] = PerSource()
     covariances: dict[int, Covariance] = {}
@@ -275,6 +323,7 @@ def _pass(
         if chunk.weights is not None and not chunk.weights.any():
             continue  # a source without weight has no statistics
         stats += PerSource({chunk.source_code: h_step.statistics(chunk, h, origin - shift, norms=norms)})
+        on_filled(chunk, h)
         if h_step.evidence is not None:
             if chunk.source_code not in covariances:
                 covariances[chunk.source_code] = h_step.covariance(chunk.source_code)

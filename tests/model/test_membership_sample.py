@@ -33,5 +33,11 @@ def test_the_sample_does_not_depend_on_nodes(n, n_sources, seed):
 def test_no_other_rows_than_the_candidates_are_drawn(n):
     rows, zeros = np.arange(n) + 17, np.zeros(n, int)
     whole = of(rows, zeros, 1)
-    few = whole.candidates(rows)
+    few = of(rows[:0], zeros[:0], 1).candidates(rows, 0)
     assert_array_equal(of(rows[few], zeros[few], 1).rows, whole.rows)
+    # Beside others that are there already, too; those of another source do not matter.
+    first = of(rows[: n // 2], zeros[: n // 2], 1)
+    rest = rows[n // 2 :]
+    few = first.candidates(rest, 0)
+    assert_array_equal((first + of(rest[few], 0 * rest[few], 1)).rows, whole.rows)
+    assert len(few) <= len(first.candidates(rest, 1))

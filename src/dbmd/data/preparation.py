@@ -125,6 +125,17 @@ class Preparation:
         W = W if self.scale is None else W * self.scale
         return np.expm1(W) if self.log else W
 
+    def to_data_units_of_std(self, std: Float, W: Float) -> Float:
+        """Return standard deviations of components, shape (r, m), in the units of the data.
+
+        Parameters
+        ----------
+        std, W : arrays of shape (r, m)
+            Standard deviations and components, in the units of the scaled data.
+        """
+        scale = 1.0 if self.scale is None else self.scale
+        return np.asarray(std * scale * np.exp(W * scale) if self.log else std * scale)
+
     def _factors(self, Xt: Any, first: int | NDArray[np.integer]) -> NDArray[Any]:
         """Return what each row is multiplied by, shape (n,): one over its sum or norm."""
         n, m = Xt.shape

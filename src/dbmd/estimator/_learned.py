@@ -144,6 +144,8 @@ def learned_attributes(
         "fit_info_": _info(result, data, seconds, seed) | {"noise_unit": unit},
         "labels_": None if labels is None else np.where(labels < 0, -1, np.argsort(order)[labels]),
         "_past": result.past.reordered(order),
+        "_uncertainty": None if result.uncertainty is None else result.uncertainty.reordered(order),
+        "_w_errors": None,  # those of an earlier fit
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,10 @@ from dbmd.sweep import sweep, sweep_and_keep
 SMALL = (
     *("components_", "sources_", "noise_variance_", "n_features_in_"),
     *("offset_variance_", "_scaled_components", "_scaled_offsets", "_preparation"),
+    *("noise_excess_", "effective_features_"),
 )
+
+KINDS = ("peak", "mean")
 
 if TYPE_CHECKING:
     from dbmd.estimator._dbmd import DBMD
@@ -39,14 +43,54 @@ def check_can_transform(X: Any) -> None:
         raise TypeError("Of what is on Dask take transform(X) of the dask.array or dask.dataframe itself.")
 
 
-def membership_model(fitted: FittedArrays, data: Dataset) -> MembershipModel:
+@dataclass(frozen=True)
+class Wanted:
+    """What is wanted of samples.
+
+    Attributes
+    ----------
+    kind : {"peak", "mean"}
+        Which memberships.
+    with_std : bool
+        Whether standard deviations are wanted, too.
+    errors : array of shape (k, n_patterns, n_patterns), optional
+        Likely errors of the components, which they are to account for.
+    """
+
+    kind: str = "peak"
+    with_std: bool = False
+    errors: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind must be 'peak' or 'mean'. Got {self.kind!r}.")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether peaks are all that is wanted."""
+        return self.kind == "peak" and not self.with_std
+
+
+PEAKS = Wanted()
+
+
+def membership_model(fitted: FittedArrays, data: Dataset, wanted: Wanted = PEAKS) -> MembershipModel:
     """Return what the memberships of a dataset are computed from."""
-    if fitted.noise_matters:
+    if fitted.noise_matters or not wanted.is_plain:
         sigma2, parts, V = source_levels(fitted, data)
     else:
         parts = fitted.parts_for(data.n_sources)
         sigma2, V = np.ones(data.n_sources), parts.assemble(fitted.W)
-    return MembershipModel(V, parts, sigma2, fitted.prior, fitted.by_energy)
+    plain = MembershipModel(V, parts, sigma2, fitted.prior, fitted.by_energy)
+    if wanted.is_plain:
+        return plain
+    return replace(
+        plain,
+        evidence=fitted.evidence_for(data),
+        is_mean=wanted.kind == "mean",
+        with_std=wanted.with_std,
+        errors=wanted.errors,
+    )
 
 
 def membership_model_of_fit(fitted: FittedArrays, *, knows_source: bool) -> MembershipModel:
@@ -62,13 +106,22 @@ def membership_model_of_fit(fitted: FittedArrays, *, knows_source: bool) -> Memb
     )
 
 
-def memberships_of(fitted: FittedArrays, data: Dataset) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the memberships of the samples of a dataset, shape (n, r), and their brightness, shape (n,)."""
-    out, brightness = np.empty((data.shape[0], fitted.n_components), data.dtype), np.empty(data.shape[0], data.dtype)
+def memberships_of(
+    fitted: FittedArrays, data: Dataset, wanted: Wanted = PEAKS
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
+    """Return the memberships of the samples of a dataset, shape (n, r), their brightness, shape (n,), and their std.
+
+    Standard deviations are of shape (n, r); None if they are not wanted.
+    """
+    model, n = membership_model(fitted, data, wanted), data.shape[0]
+    out, brightness = np.empty((n, model.width), data.dtype), np.empty(n, data.dtype)
     step = partial(write_memberships, out=out, brightness=brightness)
     with fitted.local_engine_for(data) as engine:
-        engine.ask(step, membership_model(fitted, data))
-    return out, brightness
+        engine.ask(step, model)
+    if not wanted.with_std:
+        return out, brightness, None
+    r = fitted.n_components
+    return np.ascontiguousarray(out[:, :r]), brightness, np.ascontiguousarray(out[:, r:])
 
 
 def mean_log_likelihood(fitted: FittedArrays, data: Dataset) -> float:
@@ -103,10 +156,11 @@ def count_gaps(node: Node, *, n_sources: int) -> tuple[Node, NDArray[np.float64]
 # -- collections of Dask -------------------------------------------------------------------------------------------
 
 
-def lazy_memberships(model: DBMD, X: Any, source: Any) -> tuple[Any, Any]:
-    """Return the memberships of a dask.array or dask.dataframe, shape (n, r), and their brightness, shape (n,)."""
+def lazy_memberships(model: DBMD, X: Any, source: Any, wanted: Wanted = PEAKS) -> tuple[Any, Any, Any]:
+    """Return the memberships of a dask.array or dask.dataframe, shape (n, r), brightness, shape (n,), and their std."""
     fitted = FittedArrays.of(model)
-    if source is None and fitted.needs_source:
+    needs_source = fitted.needs_source or (not wanted.is_plain and len(model.sources_) > 1)
+    if source is None and needs_source:
         raise ValueError(
             f"The model knows {len(model.sources_)} sources: say in source= which samples are of which. What is not "
             "known of a source can be estimated for samples that are here, transform(X.compute()), not for such as are "
@@ -118,16 +172,21 @@ def lazy_memberships(model: DBMD, X: Any, source: Any) -> tuple[Any, Any]:
         if hasattr(model, name):
             setattr(small, name, getattr(model, name))
     names, r = list(getattr(model, "feature_names_in_", ())), fitted.n_components
-    found = load("engines", "dask").map_rows(partial(_chunk_memberships, small), X, source, names, r + 1)
-    return found[:, :r], found[:, r]
+    width = r * (1 + wanted.with_std) + 1
+    found = load("engines", "dask").map_rows(partial(_chunk_memberships, small, wanted), X, source, names, width)
+    return found[:, :r], found[:, -1], found[:, r:-1] if wanted.with_std else None
 
 
-def _chunk_memberships(model: DBMD, Xt: Any, source: Any = None) -> NDArray[Any]:
-    """Return memberships and brightness of a chunk of samples, shape (n, r + 1), of sources that the model knows."""
+def _chunk_memberships(model: DBMD, wanted: Wanted, Xt: Any, source: Any = None) -> NDArray[Any]:
+    """Return memberships, their std if wanted, and brightness of a chunk, of sources that the model knows.
+
+    The result is of shape (n, r + 1) or (n, 2 r + 1).
+    """
     if not Xt.shape[0]:
-        return np.empty((0, len(model.components_) + 1), model.components_.dtype)
+        return np.empty((0, len(model.components_) * (1 + wanted.with_std) + 1), model.components_.dtype)
     fitted = FittedArrays.of(model)
-    matters = fitted.noise_matters and (fitted.noise == "source" or fitted.offsets is not None)
+    levels = fitted.noise == "source" and (fitted.noise_matters or not wanted.is_plain)
+    matters = levels or fitted.offsets is not None
     unknown = set() if source is None or not matters else {*np.unique(source)} - {*model.sources_}
     if unknown:
         raise ValueError(
@@ -135,4 +194,5 @@ def _chunk_memberships(model: DBMD, Xt: Any, source: Any = None) -> NDArray[Any]
             f"{'' if fitted.offsets is None else ' and an offset'} for {model.sources_}."
         )
     with opened(model, Xt, source, None, reset=False) as data:
-        return np.column_stack(memberships_of(fitted, data))
+        found, brightness, std = memberships_of(fitted, data, wanted)
+    return np.column_stack([found, brightness] if std is None else [found, std, brightness])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from dbmd.dataset import Dataset, framework_of
 from dbmd.estimator._memberships import (
+    Wanted,
     check_can_transform,
     lazy_memberships,
     mean_log_likelihood,
@@ -21,6 +23,7 @@ from dbmd.estimator._memberships import (
     memberships_of,
 )
 from dbmd.estimator._opening import opened
+from dbmd.estimator._uncertainty import components_std, w_errors
 from dbmd.estimator._units import coefficients, in_data_units
 from dbmd.estimator.fitted import FittedArrays
 from dbmd.memberships import labels_of
@@ -35,8 +38,15 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     brightness: bool
     shares: str
     fit: Callable[..., Any]
-    # It says what to return, which no pipeline can pass on.
-    __metadata_request__transform: ClassVar[dict[str, str]] = {"return_brightness": UNUSED}
+    # They say what to return, which no pipeline can pass on.
+    __metadata_request__transform: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("return_std", "kind", "return_brightness"), UNUSED
+    )
+
+    @property
+    def components_std_(self) -> NDArray[Any]:
+        """Standard deviations of the components, of the same shape and in the same units."""
+        return components_std(self)
 
     @property
     def scaled_components_(self) -> NDArray[Any]:
@@ -44,12 +54,15 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         scaled: NDArray[Any] = getattr(self, "_scaled_components", self.components_)
         return scaled
 
-    @property
-    def n_components_(self) -> int:
-        """The number of components, as given or as chosen."""
-        return len(self.components_)
-
-    def transform(self, X: Any, *, source: ArrayLike | None = None, return_brightness: bool = False) -> Any:
+    def transform(
+        self,
+        X: Any,
+        *,
+        source: ArrayLike | None = None,
+        return_std: bool = False,
+        kind: str = "peak",
+        return_brightness: bool = False,
+    ) -> Any:
         """Return the memberships of samples.
 
         Parameters
@@ -59,6 +72,12 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         source : array-like of shape (n_samples,), optional
             Their sources. The noise level and the offset of a source that was not in the fit are estimated from these
             samples. By default the samples are of the source of the fit, or, if there were several, of an unknown one.
+        return_std : bool, default=False
+            Whether to return standard deviations of the memberships, too. They account for the noise of the sample's
+            source and, with ``inference="evidence"``, for the error of the components.
+        kind : {"peak", "mean"}, default="peak"
+            Which memberships: those of the largest posterior probability, of which many are zero, or their means, of
+            which none is.
         return_brightness : bool, default=False
             Whether to return the brightness of the samples, too, of a model with ``brightness=True``.
 
@@ -66,13 +85,16 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         H : ndarray of shape (n_samples, n_components)
             Rows on the simplex; NaN for samples that ``missing="drop"`` leaves out.
+        std : ndarray of shape (n_samples, n_components)
+            Their standard deviations. Only if ``return_std`` is true.
         brightness : ndarray of shape (n_samples,)
             Relative to the brightest, 0 to 1. Only if ``return_brightness`` is true.
         """
         if return_brightness and not self.brightness:
             raise ValueError("return_brightness=True is for models with brightness: fit with brightness=True.")
-        H, brightness = self._transform(X, source)
-        return (H, brightness) if return_brightness else H
+        H, brightness, std = self._transform(X, source, kind=kind, return_std=return_std)
+        found = [H] + [std] * return_std + [brightness] * return_brightness
+        return tuple(found) if len(found) > 1 else H
 
     def fit_transform(
         self, X: Any, y: Any = None, *, source: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -257,11 +279,14 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def _transform(self, X: Any, source: Any) -> tuple[Any, Any]:
-        """Return memberships, shape (n, r), and brightness, shape (n,)."""
+    def _transform(self, X: Any, source: Any, *, kind: str = "peak", return_std: bool = False) -> tuple[Any, Any, Any]:
+        """Return memberships, shape (n, r), brightness, shape (n,), and if wanted standard deviations, else None."""
         check_is_fitted(self)
+        wanted = Wanted(kind, return_std)
         check_can_transform(X)
+        if return_std:
+            wanted = replace(wanted, errors=w_errors(self))
         if framework_of(X) == "dask":
-            return lazy_memberships(self, X, source)
+            return lazy_memberships(self, X, source, wanted)
         with opened(self, X, source, None, reset=False) as data:
-            return memberships_of(FittedArrays.of(self), data)
+            return memberships_of(FittedArrays.of(self), data, wanted)

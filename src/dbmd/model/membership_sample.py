@@ -79,12 +79,21 @@ class MembershipSample:
         """Return the sample with other codes: source i has the code numbers[i]."""
         return replace(self, source_codes=np.asarray(numbers, np.int64)[self.source_codes])
 
-    def candidates(self, rows: NDArray[np.integer]) -> NDArray[np.intp]:
-        """Return the positions of rows of one source that may be drawn: no more of them can be kept."""
-        position = golden(rows)
-        if len(rows) <= self.limit:
-            return np.arange(len(rows))
-        return np.sort(np.argpartition(position, self.limit)[: self.limit])
+    def candidates(self, rows: NDArray[np.integer], source_code: int) -> NDArray[np.intp]:
+        """Return the positions of rows of one source that are drawn if they are added: none of the others can be kept.
+
+        Parameters
+        ----------
+        rows : array of int of shape (n,)
+            Their numbers in the whole data.
+        source_code : int
+            Their source.
+        """
+        position, own = golden(rows), golden(self.rows[self.source_codes == source_code])
+        fit = np.arange(len(rows)) if len(own) < self.limit else np.flatnonzero(position < own.max())
+        if len(fit) <= self.limit:
+            return fit
+        return np.sort(fit[np.argpartition(position[fit], self.limit)[: self.limit]])
 
     def _joined(self, other: MembershipSample) -> MembershipSample:
         names = _ARRAYS if self.std is None or other.std is None else (*_ARRAYS, "std")

@@ -18,6 +18,7 @@ from dbmd.model.offsets import OffsetPrior
 from dbmd.model.past import PastStatistics
 from dbmd.model.profile import Profile
 from dbmd.model.statistics import Float
+from dbmd.model.uncertainty import Uncertainty
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,8 @@ class Result:
         The variance of their prior, t^2.
     is_at_floor : array of bool of shape (n_sources,), optional
         Which noise levels are as low as they can be; None after a single step.
+    uncertainty : Uncertainty, optional
+        How uncertain W is; None with ``map`` and after a single step.
     """
 
     W: Float
@@ -194,3 +197,4 @@ class Result:
     offsets: Float | None = None
     offset_variance: float | None = None
     is_at_floor: NDArray[np.bool_] | None = None
+    uncertainty: Uncertainty | None = None

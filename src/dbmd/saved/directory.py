@@ -36,6 +36,7 @@ from dbmd.model.known import Known
 from dbmd.model.profile import Profile
 from dbmd.model.result import Iteration, check_iteration
 from dbmd.saved._sample import sample_arrays, sample_from
+from dbmd.saved._uncertainty import uncertainty_arrays, uncertainty_from
 from dbmd.storage import (
     CHECKSUM,
     from_npz,
@@ -137,6 +138,7 @@ def save(
     arrays |= {name: getattr(model, attribute) for name, attribute in PARTS.items() if hasattr(model, attribute)}
     arrays |= {f"profile_{f.name}": getattr(model.profile_, f.name) for f in fields(Profile)}
     arrays |= sample_arrays(getattr(model, "membership_sample_", None))
+    arrays |= uncertainty_arrays(getattr(model, "_uncertainty", None))
     if not model.sources_.dtype.hasobject:
         arrays["sources"] = model.sources_
     info = model.fit_info_
@@ -238,6 +240,9 @@ def _restored(
     sample = sample_from(arrays, len(model.components_), len(model.sources_), len(model.profile_.contingency))
     if sample is not None:
         model.membership_sample_ = sample
+    known = uncertainty_from(arrays, model)
+    if known is not None:
+        model._uncertainty = known
     model.objective_ = record["objective"]
     if model.inference == "evidence":
         check_fields(record, {"effective_features": POSITIVE, "noise_excess": POSITIVE.list})

@@ -1,0 +1,50 @@
+"""How uncertain the components of a fitted model are: found when it is first asked for, and kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dbmd.estimator.fitted import FittedArrays
+from dbmd.model.uncertainty import Uncertainty
+from dbmd.model.w_error import likely_errors, variance_within
+
+if TYPE_CHECKING:
+    from dbmd.estimator._prediction import PredictionMixin
+
+Float = NDArray[np.float64]
+
+
+def w_errors(model: Any) -> Float | None:
+    """Return likely errors of the components, shape (k, n_patterns, n_patterns); None if nothing is known of them."""
+    known: Uncertainty | None = getattr(model, "_uncertainty", None)
+    if known is None:
+        return None
+    if not hasattr(model, "_w_errors"):
+        fitted = FittedArrays.of(model)
+        assert fitted.excess is not None
+        parts = fitted.parts
+        W = parts.W(parts.assemble(fitted.W))
+        is_free = parts.is_free[: parts.n_patterns]
+        model._w_errors = likely_errors(W, is_free, fitted.excess * fitted.sigma2, known.n, known.moments)
+    errors: Float = model._w_errors
+    return errors
+
+
+def components_std(model: PredictionMixin) -> NDArray[Any]:
+    """Return the standard deviations of the components, shape (r, m), in the units of the data."""
+    known: Uncertainty | None = getattr(model, "_uncertainty", None)
+    errors = w_errors(model)
+    if known is None or errors is None:
+        raise AttributeError(
+            "components_std_ is known after a fit with inference='evidence', but not after further batches, nor of a "
+            "model that an earlier release saved."
+        )
+    fitted = FittedArrays.of(model)
+    W = fitted.parts.W(fitted.parts.assemble(fitted.W))
+    std = np.sqrt(known.apart + variance_within(W, errors)[: fitted.n_components])
+    if fitted.preparation is not None:
+        std = fitted.preparation.to_data_units_of_std(std, fitted.W.T)
+    return std.astype(model.components_.dtype)

@@ -1,0 +1,297 @@
+"""The posterior of memberships: its mean and covariance about the peak, on the face of the peak and off it.
+
+The peak h of a sample lies on a face F of the simplex, of f components. On the face the posterior is close to a
+Gaussian with the covariance S_F (:mod:`dbmd.kernels._covariance`). A membership off the face is zero at the peak, but
+not certain: along the direction in which it grows, the rest adapting, the posterior is the tail of a normal
+distribution. With Q = W'W, the noise in the plane of W, and g = (Q h - b) / noise,
+
+    G       = Q_FF / noise + f (f + 1) I                  precision on the face, that of the uniform prior included
+    u_k     = unit_k + D_k                                D_k on F sums to -1: how the face answers
+    kappa_k = u_k'(Q / noise + f (f + 1) I) u_k           precision along u_k
+    t_k     = (g_k - mean of g over F) / sqrt(kappa_k)    how far outside the maximum along u_k is
+    l_k     = sqrt(2 / pi) / erfcx(t_k / sqrt 2)          hazard of the normal distribution at t_k
+    mean_k  = (l_k - t_k) / sqrt(kappa_k)                 of membership k
+    v_k     = (1 + t_k l_k - l_k^2) / kappa_k             its variance
+
+The mean of the posterior is h + sum_k mean_k u_k, and its covariance S_F + sum_k v_k u_k u_k'. S_F, u_k and kappa_k
+depend on the face and the noise only. With a Dirichlet prior, alpha0 > 1, its precision (alpha0 - 1) / h^2 takes the
+place of f (f + 1).
+
+W is not known exactly, either. If it is off by W E, a peak moves by S_F (-Q E h - E'g) / noise on its face; the mean
+square of that over likely errors E is added to the variance (:mod:`dbmd.model.w_error`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erfcx
+
+from dbmd.model.parts import Parts
+from dbmd.model.statistics import Float
+
+POSITIVE = 1e-6  # a membership up to this counts as zero
+NUMBERS = 1_000_000  # entries of an array of matrices: what is worked on at a time
+LARGEST = 1e14  # precision: a standard deviation of 1e-7
+FAR = 1e3  # standard deviations: beyond that the tail of a normal distribution is exponential
+
+
+@dataclass(frozen=True)
+class Faces:
+    """The posterior on some faces of the simplex and off them, for one noise level.
+
+    Attributes
+    ----------
+    is_on : array of bool of shape (k, r)
+        Which components are on each face.
+    S : array of shape (k, r, r)
+        Covariance on the face.
+    U : array of shape (k, r, r)
+        Column j: the direction u_j of a component off the face; zeros for those on it.
+    kappa : array of shape (k, r)
+        Precision along u_j; infinite for the components on the face.
+    """
+
+    is_on: NDArray[np.bool_]
+    S: Float
+    U: Float
+    kappa: Float
+
+    @classmethod
+    def of(cls, is_on: NDArray[np.bool_], Q: Float, noise: float, precision: Float | None = None) -> Faces:
+        """Return the posterior on faces.
+
+        Parameters
+        ----------
+        is_on : array of bool of shape (k, r)
+            Which components are on each face, at least one.
+        Q : array of shape (r, r) or (k, r, r)
+            Gram matrix of W about any point, of all features or of those that are observed.
+        noise : float
+            Variance of the noise in the plane of W.
+        precision : array of shape (k, r), optional
+            Of the prior; zero where it is uniform, which is the default.
+        """
+        k, r = is_on.shape
+        M = _centred(Q) / noise
+        # Beyond that the precision of the prior would be lost in rounding, and with it what holds M invertible.
+        M = M * np.minimum(1.0, LARGEST / np.maximum(np.abs(M).max(axis=(-2, -1), keepdims=True), 1.0))
+        M = np.broadcast_to(M, (k, r, r))
+        each, first = np.arange(k), is_on.argmax(axis=1)
+        size = is_on.sum(axis=1, keepdims=True)
+        prior = np.broadcast_to(size * (size + 1.0), (k, r))
+        if precision is not None:
+            prior = np.where(precision > 0.0, precision, prior)
+        # In terms of the memberships on the face but the first, which is one less their sum: the matrix is positive
+        # definite for any W, and nothing is lost in differences of large numbers.
+        free = is_on.copy()
+        free[each, first] = False
+        M_first, corner, prior_first = M[each, :, first], M[each, first, first][:, None], prior[each, first][:, None]
+        both = free[:, :, None] & free[:, None, :]
+        P = M - M_first[:, :, None] - M_first[:, None, :] + (corner + prior_first)[:, :, None]
+        P = np.where(both, P, 0.0)
+        P[:, np.arange(r), np.arange(r)] += np.where(free, prior, 1.0)
+        S = np.where(both, np.linalg.inv(P), 0.0)
+        # How the face answers to a component off it: G D + q is constant on the face, and D sums to -1.
+        off = ~is_on[:, None, :]
+        slope = M_first[:, :, None] - M - (corner + prior_first - M_first)[:, None, :]
+        U = np.where(off, S @ slope, 0.0)
+        U[each, first] = np.where(off[:, 0], -1.0 - U.sum(axis=1), 0.0)
+        U += np.eye(r) * off
+        S[each, first] = -S.sum(axis=1)
+        S[each, :, first] = -S.sum(axis=2)
+        kappa = np.einsum("kij,kij->kj", U, M @ U + prior[:, :, None] * U)
+        return cls(is_on, S, U, np.where(is_on, np.inf, np.maximum(kappa, np.finfo(float).tiny)))
+
+    def taken(self, chosen: NDArray[np.intp]) -> Faces:
+        """Return some of the faces, by their positions."""
+        return Faces(self.is_on[chosen], self.S[chosen], self.U[chosen], self.kappa[chosen])
+
+    def moved(self, h: Float, gradient: Float, Q: Float, E: Float) -> Float:
+        """Return how peaks move on their faces if W is off by W E, shape (k, r).
+
+        Parameters
+        ----------
+        h, gradient : arrays of shape (k, r)
+            For a sample on each face, its peak and (Q h - b) / noise.
+        Q : array of shape (r, r) or (k, r, r)
+            Gram matrix of W / noise.
+        E : array of shape (r, r)
+            The error, in terms of the components.
+        """
+        pull = -(Q @ (h @ E.T)[:, :, None])[:, :, 0] - gradient @ E
+        return np.asarray((self.S @ pull[:, :, None])[:, :, 0])
+
+    def tails(self, gradient: Float) -> tuple[Float, Float]:
+        """Return mean and variance of the memberships off the face, zero on it, both of shape (k, r).
+
+        Parameters
+        ----------
+        gradient : array of shape (k, r)
+            For a sample on each face, (Q h - b) / noise.
+        """
+        size = self.is_on.sum(axis=1, keepdims=True)
+        level = np.where(self.is_on, gradient, 0.0).sum(axis=1, keepdims=True) / size
+        root = np.sqrt(np.where(self.is_on, 1.0, self.kappa))
+        t = np.maximum(np.where(self.is_on, 0.0, gradient - level), 0.0) / root
+        near = np.minimum(t, FAR)  # farther out, the formulas are differences of large numbers
+        hazard = np.sqrt(2.0 / np.pi) / erfcx(near / np.sqrt(2.0))
+        mean = np.where(t > FAR, 1.0 / np.maximum(t, 1.0), hazard - near) / root
+        variance = np.where(t > FAR, 1.0 / np.maximum(t, 1.0) ** 2, 1.0 + (near - hazard) * hazard) / root**2
+        return np.where(self.is_on, 0.0, mean), np.where(self.is_on, 0.0, np.maximum(variance, 0.0))
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What is known of the memberships of samples.
+
+    Attributes
+    ----------
+    mean : array of shape (n, r)
+        Means of the posterior without the dark component, rows on the simplex.
+    std : array of shape (n, r)
+        Standard deviations.
+    brightness : array of shape (n,)
+        Mean of the brightness.
+    """
+
+    mean: Float
+    std: Float
+    brightness: Float
+
+
+@dataclass(frozen=True)
+class PosteriorModel:
+    """What the posterior of samples of one source depends on, besides the samples.
+
+    Attributes
+    ----------
+    Q : array of shape (n_patterns, n_patterns)
+        Gram matrix of W about any point.
+    noise : float
+        Variance of the noise in the plane of W.
+    parts : Parts
+        Which of the components is the dark one.
+    prior : array of shape (n_patterns,)
+        alpha0 - 1.
+    norms : array of shape (r,), optional
+        Norms of the components, if memberships are multiplied by them, with brightness.
+    errors : array of shape (k, n_patterns, n_patterns), optional
+        Likely errors of W: it may be W (I - E) for each E of them. By default W is taken as exact.
+    """
+
+    Q: Float
+    noise: float
+    parts: Parts
+    prior: Float
+    norms: Float | None = None
+    errors: Float | None = None
+
+    def at(self, Ht: NDArray[Any], gradient: Float, Q: Float | None = None) -> Posterior:
+        """Return the posterior of samples.
+
+        Parameters
+        ----------
+        Ht : array of shape (n, n_patterns)
+            Their memberships at the peak, with the dark component.
+        gradient : array of shape (n, n_patterns)
+            Q h - b, in squared units of the data.
+        Q : array of shape (n, n_patterns, n_patterns), optional
+            Gram matrices over the observed features of each sample, if they have gaps.
+        """
+        n, r = Ht.shape
+        mean, std = np.empty((2, n, self.parts.n_components))
+        light = np.empty(n)
+        for rows in blocks(n, r * r):
+            own = None if Q is None else Q[rows]
+            mean[rows], std[rows], light[rows] = self._of_block(Ht[rows].astype(np.float64), gradient[rows], own)
+        return Posterior(mean, std, light)
+
+    def _of_block(self, h: Float, gradient: Float, Q: Float | None) -> tuple[Float, Float, Float]:
+        faces, g = self._faces(h, Q), gradient / self.noise
+        tail_mean, tail_variance = faces.tails(g)
+        mean = np.maximum(h + (faces.U @ tail_mean[:, :, None])[:, :, 0], 0.0)
+        mean /= mean.sum(axis=1, keepdims=True)
+        own = (self.Q if Q is None else Q) / self.noise
+        moved = [] if self.errors is None else [faces.moved(h, g, own, E) for E in self.errors]
+        if not self.parts.has_dark:
+            variance = np.einsum("kii->ki", faces.S) + (np.square(faces.U) @ tail_variance[:, :, None])[:, :, 0]
+            if moved:
+                variance = variance + np.mean(np.square(moved), axis=0)
+            return mean, np.sqrt(np.maximum(variance, 0.0)), np.ones(len(h))
+        covariance = faces.S + (faces.U * tail_variance[:, None, :]) @ faces.U.transpose(0, 2, 1)
+        if moved:
+            covariance = covariance + np.mean([each[:, :, None] * each[:, None, :] for each in moved], axis=0)
+        shares = self.parts.shares(mean, self.norms)
+        variance = _of_shares(covariance[:, :-1, :-1], shares, mean[:, :-1], self.norms)
+        return shares, np.sqrt(np.maximum(variance, 0.0)), self.parts.brightness(mean)
+
+    def _faces(self, h: Float, Q: Float | None) -> Faces:
+        is_on = h > POSITIVE
+        if self.prior.any():
+            precision = self.prior / np.square(np.maximum(h, POSITIVE))
+            return Faces.of(is_on, self.Q if Q is None else Q, self.noise, precision)
+        if Q is not None:
+            return Faces.of(is_on, Q, self.noise)
+        different, which = np.unique(np.packbits(is_on, axis=1), axis=0, return_index=True, return_inverse=True)[1:]
+        return Faces.of(is_on[different], self.Q, self.noise).taken(which.ravel())
+
+
+def _of_shares(covariance: Float, shares: Float, h: Float, norms: Float | None) -> Float:
+    """Return the variances of shares, shape (n, r), from the covariance of memberships without the dark component.
+
+    A share is its part of a sum, so it changes by (1 - share) times its own change, less its share of the others'.
+    Where there is hardly any light a share may be anything: its variance is at most that of a uniform distribution.
+
+    Parameters
+    ----------
+    covariance : array of shape (n, r, r)
+        Of the memberships.
+    shares, h : arrays of shape (n, r)
+        Shares, and the memberships that they are shares of.
+    norms : array of shape (r,), optional
+        What memberships are multiplied by.
+    """
+    r = shares.shape[1]
+    weights = np.ones(r) if norms is None else norms
+    total = np.maximum(h @ weights, np.finfo(float).tiny ** 0.25)
+    change = (np.eye(r) - shares[:, :, None]) * (weights / total[:, None])[:, None, :]
+    variance = np.einsum("nij,njk,nik->ni", change, covariance, change, optimize=True)
+    return np.minimum(variance, (r - 1.0) / (r * r * (r + 1.0)) if r > 1 else 0.0)
+
+
+def blocks(n: int, numbers: int) -> Iterator[slice]:
+    """Yield n rows in pieces for which arrays with so many numbers for each row have a bounded size."""
+    step = max(1, NUMBERS // max(numbers, 1))
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
+
+
+def grams(W: Float, is_missing: NDArray[np.bool_], Q: Float) -> Float:
+    """Return the Gram matrices of W over the observed features of each sample, shape (n, r, r).
+
+    Parameters
+    ----------
+    W : array of shape (m, r)
+        The basis.
+    is_missing : array of bool of shape (n, m)
+        Which entries are missing.
+    Q : array of shape (r, r)
+        W'W.
+    """
+    n, (m, r) = len(is_missing), W.shape
+    gone = np.zeros((n, r * r))
+    for features in blocks(m, r * r):
+        part = W[features]
+        gone += is_missing[:, features].astype(np.float64) @ (part[:, :, None] * part[:, None, :]).reshape(-1, r * r)
+    return Q - gone.reshape(n, r, r)
+
+
+def _centred(Q: Float) -> Float:
+    """Return Q about the mean of the columns of W: as small as it can be, with the same differences."""
+    Q = Q - Q.mean(axis=-1, keepdims=True)
+    return np.asarray(Q - Q.mean(axis=-2, keepdims=True))

@@ -1,0 +1,187 @@
+"""How uncertain W is, from the statistics of the last pass.
+
+The error of W has two parts. Out of the plane of W, noise averages out as in a regression on known memberships: with
+h h' summed over the peaks of each source, and tau^2 the mean square of the residuals of a feature there,
+
+    A = sum_c H_c H_c' / sigma_c^2
+    variance of w_jk = sum_c tau_jc^2 / sigma_c^4 (A^-1 H_c H_c' A^-1)_kk
+
+That memberships are not known costs nothing here: what their covariance adds to H H' it takes off again, because the
+peaks follow the errors of W. Offsets of sources are columns of A as they are in (P). Within the plane it is otherwise
+(:mod:`dbmd.model.w_error`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dbmd.model.gaps import Gaps
+from dbmd.model.parts import Parts
+from dbmd.model.statistics import Float, PerSource, Statistics, gram
+
+FEW = 20  # samples: in a source with fewer, a feature's noise is taken to be nearer to that of all features
+
+
+@dataclass(frozen=True)
+class Squares:
+    """Sums over samples that only the uncertainty of W needs. They add.
+
+    Attributes
+    ----------
+    scatter : array of shape (r, r)
+        Sum of h h' at the peaks.
+    squares : array of shape (m,)
+        Sum of the squares of the entries, less an origin, with gaps filled.
+    gaps : array of shape (m,)
+        Number of gaps.
+    """
+
+    scatter: Float
+    squares: Float
+    gaps: Float
+
+    def __add__(self, other: Squares) -> Squares:
+        return Squares(self.scatter + other.scatter, self.squares + other.squares, self.gaps + other.gaps)
+
+    def about(self, rest: Float, stats: Statistics) -> Squares:
+        """Return the sums about the origin of the statistics of the same samples: the shift plus the rest."""
+        return replace(self, squares=self.squares - 2.0 * rest * stats.total - stats.n * rest**2)
+
+    @classmethod
+    def of(cls, Xt: Any, Ht: NDArray[Any], weights: NDArray[Any] | None = None, gaps: Gaps | None = None) -> Squares:
+        """Return the sums over samples as they are, each counted by its weight.
+
+        Parameters
+        ----------
+        Xt : array, CSR array or LowRank of shape (n, m)
+            The samples, less the shift, with gaps filled.
+        Ht : array of shape (n, r)
+            Their memberships.
+        weights : array of shape (n,), optional
+            How often each counts.
+        gaps : Gaps, optional
+            Where their gaps are.
+        """
+        H = Ht.astype(np.float64, copy=False)
+        n, m = Xt.shape
+        count = np.ones(n) if weights is None else np.asarray(weights, np.float64)
+        missing = np.zeros(m)
+        if gaps is not None:
+            missing = np.bincount(gaps.columns, np.repeat(count, gaps.counts), m).astype(np.float64)
+        return cls(H.T @ (H * count[:, None]), _squares(Xt, count), missing)
+
+
+def _squares(Xt: Any, count: Float) -> Float:
+    """Return the sums over samples of the squares of their entries, shape (m,), each sample counted so often."""
+    m = Xt.shape[1]
+    if sparse.issparse(Xt):
+        values = np.square(Xt.data.astype(np.float64)) * np.repeat(count, np.diff(Xt.indptr))
+        return np.asarray(np.bincount(Xt.indices, values, m), np.float64)
+    if isinstance(Xt, np.ndarray):
+        return np.asarray(count @ np.square(Xt), np.float64)
+    return np.full(m, float(count @ Xt.squared_norms()) / m)
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """What is kept of a fit to say how uncertain its components are, and with them the memberships.
+
+    Attributes
+    ----------
+    apart : array of shape (r, m)
+        Variance of the components out of their plane, in squared units of the scaled data; zero for known ones.
+    moments : array of shape (n_patterns, n_patterns)
+        Mean of h h' over all samples, expected given their uncertainty, with the dark component.
+    n : array of shape (n_sources,)
+        Number of samples of each source, or sum of their weights.
+    """
+
+    apart: Float
+    moments: Float
+    n: Float
+
+    def reordered(self, order: NDArray[np.intp]) -> Uncertainty:
+        """Return the same with components in another order; the dark one stays the last."""
+        all_of_them = np.concatenate([order, np.arange(len(order), len(self.moments))])
+        return Uncertainty(self.apart[order], self.moments[np.ix_(all_of_them, all_of_them)], self.n)
+
+
+def uncertainty(
+    stats: PerSource[Statistics],
+    sums: PerSource[Squares],
+    V: Float,
+    *,
+    parts: Parts,
+    sigma2: Float,
+    origin: Float,
+    ridge: Float | None = None,
+) -> Uncertainty:
+    """Return how uncertain components are.
+
+    Parameters
+    ----------
+    stats : PerSource[Statistics]
+        Of the last pass, with the covariances of the memberships.
+    sums : PerSource[Squares]
+        Of the same pass.
+    V : array of shape (m, n_columns)
+        The components, and the offsets of sources if they have any.
+    parts : Parts
+        What the columns of V are.
+    sigma2 : array of shape (n_sources,)
+        The noise levels.
+    origin : array of shape (m,)
+        The point that both are taken about.
+    ridge : array of shape (n_sources,), optional
+        With offsets, see :meth:`dbmd.model.statistics.Quadratic.of`.
+    """
+    W, m = parts.W(V), len(V)
+    r, k = parts.n_patterns, parts.n_columns
+    n = np.zeros(len(sigma2))
+    n[[*stats]] = [s.n for s in stats.values()]
+    moments = np.asarray(sum(s.HHt for _, s in sorted(stats.items()))) / n.sum()
+    at_peaks = PerSource({c: Statistics(s.XHt, sums[c].scatter, 0.0, s.n, 0.0) for c, s in stats.items()})
+    A, free = gram(at_peaks, sigma2, ridge), parts.is_free
+    inverse = np.zeros((k, k))
+    inverse[np.ix_(free, free)] = np.linalg.pinv(A[np.ix_(free, free)], rcond=1e-12, hermitian=True)
+    variance = np.zeros((parts.n_components, m))
+    for c, s in sorted(stats.items()):
+        own = np.zeros((k, r + 1))  # columns of V in which samples of the source have memberships
+        own[:r, :r] = np.eye(r)
+        scatter = np.zeros((r + 1, r + 1))
+        scatter[:r, :r] = sums[c].scatter
+        if parts.n_offsets:
+            own[r + c, r] = 1.0
+            scatter[:r, r] = scatter[r, :r] = scatter[:r, :r].sum(axis=1)
+            scatter[r, r] = s.n
+        to_W = inverse[: parts.n_components] @ own
+        factor = np.einsum("ki,ij,kj->k", to_W, scatter, to_W) / sigma2[c] ** 2
+        noise = _residuals(s, sums[c], W, parts.offset(V, c), origin, sigma2[c])
+        variance += np.outer(np.maximum(factor, 0.0), noise)
+    return Uncertainty(variance * (1.0 - _leverage(W)), moments, n)
+
+
+def _residuals(s: Statistics, sums: Squares, W: Float, offset: Float | None, origin: Float, sigma2: float) -> Float:
+    """Return the mean square of the residuals of each feature in a source, shape (m,), as noise of a whole sample.
+
+    Where entries are missing, those that are there tell less of W: their noise is counted that much larger.
+    """
+    about, XHt, squares = W - origin[:, None], s.XHt, sums.squares
+    if offset is not None:
+        squares = squares - 2.0 * offset * s.total + s.n * offset**2
+        XHt = XHt - np.outer(offset, s.sizes)
+    expected = squares - 2.0 * (about * XHt).sum(axis=1) + ((about @ s.HHt) * about).sum(axis=1)
+    there = np.maximum(s.n - sums.gaps, 1e-3 * s.n)
+    tau2 = (np.maximum(expected, 0.0) + FEW * sigma2) / (there + FEW)
+    return np.asarray(tau2 * (s.n / there))
+
+
+def _leverage(W: Float) -> Float:
+    """Return which part of the noise of each feature lies in the plane of W, shape (m,)."""
+    U, sizes, _ = np.linalg.svd(W - W.mean(axis=1, keepdims=True), full_matrices=False)
+    return np.minimum(np.square(U[:, sizes > 1e-10 * max(float(sizes[0]), 1e-300)]).sum(axis=1), 1.0)
