@@ -11,7 +11,8 @@ from sklearn.exceptions import NotFittedError
 
 from dbmd import DBMD
 from dbmd.metrics import agreement
-from dbmd.report.compute import CLASSES, CLUSTERS, ITERATIONS, SOURCES, describe
+from dbmd.report.classes import CLASSES
+from dbmd.report.compute import CLUSTERS, ITERATIONS, SOURCES, describe
 from report.models import info, made_up
 
 models = st.builds(

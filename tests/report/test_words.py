@@ -5,8 +5,10 @@ import re
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from dbmd import DBMD
+from dbmd.model.membership_sample import MembershipSample
 from dbmd.model.profile import Profile
 from dbmd.report import words
 from dbmd.report.compute import describe
@@ -192,3 +194,64 @@ def test_classes_without_a_cluster_of_their_own_are_named():
     d = describe(model)
     assert d["classes"]["pairs"] == 1
     assert words.classes(d)[-1] == "2 classes have no cluster of their own: y, z."
+
+
+def with_std(std):
+    """Two sources: peaks of the quiet one between corners, of the noisy one in corners; std of the noisy one."""
+    model = made_up(r=3, sources=("quiet", "noisy"))
+    model.noise_variance_[:] = [1.0, 100.0]
+    H = np.repeat([[0.7, 0.2, 0.1], [1.0, 0.0, 0.0]], 60, axis=0)
+    codes = np.repeat([0, 1], 60)
+    spread = np.where(codes[:, None] == 0, 0.01, std) * np.ones((120, 3))
+    none = np.full(120, -1)
+    model.membership_sample_ = MembershipSample(np.arange(120), codes, none, H, spread, 1500)
+    model.profile_ = Profile.zero(2, 3)
+    for c in range(2):
+        model.profile_.count(H[codes == c], c)
+    model.cluster_sizes_, model.fit_info_["n_samples"] = H.sum(axis=0), 120
+    return model
+
+
+def test_noise_does_not_make_a_source_look_crisp():
+    d = describe(with_std(0.3))
+    quiet, noisy = d["sources"]
+    assert noisy["crispness"]["clear"] == 1  # by its peaks
+    assert noisy["certain"]["unclear"] == 1
+    assert quiet["certain"] == quiet["certain"] | {"mostly": 1, "clear": 0, "unclear": 0}
+    assert d["memberships"]["certain"]["unclear"] == pytest.approx(0.5)
+    said = " ".join(words.memberships(d))
+    assert "50% are too noisy to say" in said
+    assert "of noisy, all look clear" in said
+    assert "too noisy to say" in visible(render(with_std(0.3)))
+
+
+@given(st.floats(0.0, 1e-4))
+def test_memberships_that_are_certain_are_as_crisp_as_they_look(std):
+    d = describe(with_std(std))
+    for source in d["sources"]:
+        kinds = {kind: source["certain"][kind] for kind in ("clear", "mostly", "mixed")}
+        assert kinds == source["crispness"]
+        assert source["certain"]["unclear"] == 0
+
+
+def test_without_standard_deviations_it_is_said_what_noise_may_do():
+    d = describe(made_up())
+    assert d["memberships"]["certain"] is None
+    assert "noisy samples may look clearer than they are" in words.memberships(d)[-1]
+    assert "too noisy to say" not in visible(render(made_up()))
+
+
+def test_patterns_that_two_halves_do_not_agree_on_are_marked():
+    model = made_up(r=4)
+    assert not any("halves" in sentence for sentence in words.summary(describe(model)))
+    model.agreement_ = np.array([0.99, 0.97, 0.5, 0.95])
+    d = describe(model)
+    assert [cluster["name"] for cluster in d["clusters"] if cluster["doubtful"]] == ["2"]
+    assert any("do not agree on 1 pattern of 4, marked with a question mark: 2." in said for said in words.summary(d))
+    page = visible(render(model))
+    assert "0.50?" in page
+    assert "two halves of the data do not agree on this pattern" in page
+    model.agreement_[:] = 0.2
+    assert any("agree on none of the patterns" in said for said in words.summary(describe(model)))
+    model.agreement_[:] = 1.0
+    assert any("agree on all patterns" in said for said in words.summary(describe(model)))

@@ -11,9 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from dbmd.advice.findings import says_much
 from dbmd.config import Config
-from dbmd.metrics import agreement, match
+from dbmd.model.crispness import CLEAR
+from dbmd.model.membership_sample import MembershipSample
 from dbmd.model.profile import BINS, Profile
+from dbmd.report.agreeing import describe_agreement
 from dbmd.report.basis import FAINT, TOP, check_image_shape, used_of
+from dbmd.report.classes import describe_classes
+from dbmd.report.crisp import at_peaks, certain, describe_memberships
 from dbmd.report.maps import describe_maps, map_of
 from dbmd.report.ordered import Patterns, check_patterns
 from dbmd.report.patterns import describe_patterns
@@ -21,9 +25,8 @@ from dbmd.report.plain import VALUE, clean, number, numbers, text, value_text
 from dbmd.report.simplex import describe_simplex
 
 # However large the model is, no more than this is drawn. The page says what is left out.
-SOURCES, CLUSTERS, CLASSES, ITERATIONS = 60, 100, 40, 200
+SOURCES, CLUSTERS, ITERATIONS = 60, 100, 200
 PATHS, COMMAND, WARNINGS, SENTENCES = 20, 4000, 12, 800
-CLEAR, MAJORITY = 0.9, 0.5  # memberships from which a sample belongs clearly, or mostly, to one cluster
 
 
 def describe(
@@ -78,6 +81,8 @@ def describe(
     labels = _class_names(profile, info)
     names = getattr(model, "feature_names_in_", None)
     sizes = np.asarray(model.cluster_sizes_, float)
+    sample: MembershipSample | None = getattr(model, "membership_sample_", None)
+    described = _clusters(model, profile, labels, clusters)
     return {
         "n_samples": int(info["n_samples"]),
         "n_features": W.shape[1],
@@ -87,7 +92,7 @@ def describe(
         "warnings": warnings,
         "fit": _fit(model, info) | {"explained": number(info.get("explained")) if tells_explained else None},
         "preparation": _preparation(model, info),
-        "sources": _sources(model, profile, info if tells_explained else {}, sources),
+        "sources": _sources(model, profile, sample, info if tells_explained else {}, sources),
         "offsets": _offsets(model, names, sources),
         "clusters": _clusters(model, profile, labels, clusters),
         "mix": _mix(profile, sources, clusters),
@@ -97,13 +102,15 @@ def describe(
             np.asarray(getattr(model, "scaled_components_", W)),
             sizes,
             used_of(sizes),
-            getattr(model, "membership_sample_", None),
+            sample,
             clusters,
             sources,
             labels,
         ),
-        "memberships": _memberships(profile),
-        "classes": _classes(profile, labels, by_size, getattr(model, "component_names_", None)) if labels else None,
+        "memberships": describe_memberships(profile, sample),
+        "classes": describe_classes(profile, labels, by_size, getattr(model, "component_names_", None))
+        if labels
+        else None,
         "convergence": _convergence(model.history_),
         "provenance": _provenance(model, info),
     }
@@ -179,7 +186,9 @@ def _offsets(model: Any, names: Sequence[Any] | None, shown: NDArray[np.intp]) -
     return described
 
 
-def _sources(model: Any, profile: Profile, info: dict[str, Any], shown: NDArray[np.intp]) -> list[dict[str, Any]]:
+def _sources(
+    model: Any, profile: Profile, sample: MembershipSample | None, info: dict[str, Any], shown: NDArray[np.intp]
+) -> list[dict[str, Any]]:
     """Return the sources, the least noisy first.
 
     ``weight`` is the weight of a sample in the fit: its precision 1 / sigma^2 relative to that of the least noisy
@@ -200,7 +209,8 @@ def _sources(model: Any, profile: Profile, info: dict[str, Any], shown: NDArray[
                 "n": n,
                 "worth": number(weight * n),
                 "explained": number(explained[c]),
-                "crispness": _crispness(profile.largest[c]),
+                "crispness": at_peaks(profile.largest[c]),
+                "certain": certain(sample, int(c)) if n else None,
             }
         )
     return described
@@ -228,70 +238,13 @@ def _clusters(model: Any, profile: Profile, labels: list[str] | None, shown: NDA
             "pure": int(profile.memberships[k, round(CLEAR * BINS) :].sum()),  # samples near to this pattern alone
             "class": None,
             "purity": None,
+            **describe_agreement(model, int(k)),
         }
         known = profile.contingency[:, k] if labels else np.zeros(0, int)
         if labels and known.sum():
             cluster |= {"class": labels[known.argmax()], "purity": number(known.max() / known.sum())}
         described.append(cluster)
     return described
-
-
-def _memberships(profile: Profile) -> dict[str, Any]:
-    histogram = profile.largest.sum(axis=0)
-    total = histogram.sum()
-    if not total:
-        return {"histogram": numbers(histogram), "median": None, "crispness": None}
-    cumulative = np.cumsum(histogram) / total
-    middle = int(np.searchsorted(cumulative, 0.5))
-    before = cumulative[middle - 1] if middle else 0.0
-    inside = (0.5 - before) / (cumulative[middle] - before)
-    return {
-        "histogram": numbers(histogram),
-        "median": number((middle + inside) / BINS),
-        "crispness": _crispness(histogram),
-    }
-
-
-def _crispness(largest: NDArray[Any]) -> dict[str, float | None] | None:
-    """Return the fractions of samples whose largest membership is clear, a majority, or less than that."""
-    total = largest.sum()
-    if not total:
-        return None
-    majority, clear = round(MAJORITY * BINS), round(CLEAR * BINS)
-    return {
-        "clear": number(largest[clear:].sum() / total),
-        "mostly": number(largest[majority:clear].sum() / total),
-        "mixed": number(largest[:majority].sum() / total),
-    }
-
-
-def _classes(
-    profile: Profile, labels: list[str], by_size: NDArray[np.intp], names: Sequence[Any] | None
-) -> dict[str, Any]:
-    """Return the confusion matrix, matched pairs on the diagonal, and how well clusters and classes agree."""
-    counts = profile.contingency
-    found = agreement(counts)
-    # A pair without a sample in common is none: the matching only fills up with it.
-    matched = {i: k for i, k in zip(*(side.tolist() for side in match(counts)), strict=True) if counts[i, k]}
-    # Classes with the most samples stay, if there are too many; then all are in their own order.
-    most = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:CLASSES]).tolist()
-    rows = [i for i in most if i in matched] + [i for i in most if i not in matched]
-    columns = [matched[i] for i in rows if i in matched]
-    in_a_pair = set(matched.values())
-    columns += [int(k) for k in by_size if k not in in_a_pair][: max(CLASSES - len(columns), 0)]
-    return {
-        "accuracy": number(found.accuracy),
-        "ari": number(found.ari),
-        "nmi": number(found.nmi),
-        "total": len(labels),
-        "n_labelled": int(counts.sum()),
-        "pairs": sum(i in matched for i in rows),
-        "rows": [labels[i] for i in rows],
-        "unmatched": [labels[i] for i in rows if i not in matched],
-        "columns": [str(k) if names is None else text(names[k]) for k in columns],
-        "counts": numbers(counts[np.ix_(rows, columns)]),
-        "sizes": numbers(counts.sum(axis=1)[rows]),
-    }
 
 
 def _convergence(history: Sequence[Any]) -> dict[str, Any]:

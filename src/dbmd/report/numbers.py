@@ -42,6 +42,20 @@ def percent(fraction: float | None) -> str:
     return f"{100 * fraction:.{digits}f}%"
 
 
+def part(fraction: float) -> str:
+    """Return a fraction as a part of a sentence.
+
+    Examples
+    --------
+    >>> from dbmd.report.numbers import part
+    >>> [part(s) for s in (0.0, 0.0002, 0.41, 1.0)]
+    ['none', 'less than 0.1%', '41%', 'all']
+    """
+    if fraction in (0, 1):
+        return "all" if fraction else "none"
+    return percent(fraction).replace("<", "less than").replace(">", "over")
+
+
 def duration(seconds: float | None) -> str:
     """Return a time in a unit that suits it.
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from dbmd.report import agreeing, crisp
+from dbmd.report.classes import classes
+from dbmd.report.crisp import memberships
 from dbmd.report.mix import mix
-from dbmd.report.numbers import amount, duration, percent, plural
+from dbmd.report.numbers import amount, duration, part, percent, plural
 
 __all__ = [
     "amount",
@@ -30,7 +33,6 @@ __all__ = [
 Description = dict[str, Any]
 
 TOO_GOOD = 0.01  # relative to the noise of the median source: less is suspicious
-CRISP, SOFT = 0.75, 0.4  # fractions of clear samples from which memberships are called crisp, soft
 
 DIFFERENCE = (
     "The difference from the mean of all patterns, weighted by their sizes, shows what distinguishes a cluster."
@@ -85,20 +87,10 @@ def summary(d: Description) -> list[str]:
         )
     if d["n_sources"] > 1 and d["fit"]["noise"] == "source":
         sentences.append(_noisiest(d))
-    crispness = d["memberships"]["crispness"]
-    if crispness and d["warnings"]:  # no praise
-        sentences.append(
-            f"{_capital_part(crispness['clear'])} of the samples have a membership of 0.9 or more in one cluster, "
-            f"{_part(crispness['mixed'])} are mixtures without a majority."
-        )
-    elif crispness:
-        sentences.append(
-            f"Memberships are {_crisp(crispness)}: {_part(crispness['clear'])} of the samples belong clearly to one "
-            f"cluster, {_part(crispness['mixed'])} are mixtures without a majority."
-        )
+    sentences += crisp.in_the_summary(d) + agreeing.in_the_summary(d)
     if d["classes"]:
         sentences.append(
-            f"The clusters were found without the labels, and agree with {_part(d['classes']['accuracy'])} of them."
+            f"The clusters were found without the labels, and agree with {part(d['classes']['accuracy'])} of them."
         )
     sentences.append(_stopped(d["fit"]))
     return sentences
@@ -125,8 +117,9 @@ def preparation(d: Description) -> list[str]:
     if d["offsets"] is not None:
         sentences.append("Each source has an offset, which is added to all of its samples.")
     if found["missing_fraction"]:
-        part = _part(found["missing_fraction"])
-        sentences.append(f"About {part} of the values are missing; those that are there were used.")
+        sentences.append(
+            f"About {part(found['missing_fraction'])} of the values are missing; those that are there were used."
+        )
     if found["left_out"]:
         were = "sample was" if found["left_out"] == 1 else "samples were"
         sentences.append(f"{found['left_out']:,} {were} left out, because values are missing or their weight is zero.")
@@ -270,52 +263,6 @@ def _pure(d: Description) -> list[str]:
     ]
 
 
-def memberships(d: Description) -> list[str]:
-    """Return how crisp the memberships are."""
-    found = d["memberships"]
-    crispness = found["crispness"]
-    if not crispness:
-        return []
-    how = "" if d["warnings"] else f"Memberships are {_crisp(crispness)}. "
-    return [
-        f"{how}In half of the samples the largest {'membership' if d['warnings'] else 'one'} is above "
-        f"{amount(found['median'], 2)}. The lowest possible value is {amount(1 / d['n_clusters'], 2)}, an even mixture "
-        "of all clusters, and the highest is 1, one cluster alone.",
-        f"{_capital_part(crispness['clear'])} of the samples belong clearly to one cluster (0.9 or more), "
-        f"{_part(crispness['mostly'])} mostly (0.5 to 0.9), and {_part(crispness['mixed'])} are mixtures "
-        "without a majority.",
-    ]
-
-
-def classes(d: Description) -> list[str]:
-    """Return how well clusters and classes agree."""
-    found = d["classes"]
-    ari = round(found["ari"], 2) + 0.0  # not -0.00
-    sentences = [
-        "The labels were not used in the fit. A class is matched to one cluster at most, so that as many samples as "
-        f"possible agree: {percent(found['accuracy'])} of {found['n_labelled']:,} do.",
-        f"The adjusted Rand index is {ari:.2f}, the normalised mutual information {found['nmi']:.2f}; "
-        "both are 1 for perfect agreement, and 0 if the clusters are unrelated to the classes.",
-    ]
-    pairs, rows, columns, counts = found["pairs"], found["rows"], found["columns"], found["counts"]
-    mistakes = [
-        (counts[i][j], i, j) for i in range(len(rows)) for j in range(len(columns)) if not (i == j and i < pairs)
-    ]
-    if mistakes and max(mistakes)[0]:
-        count, i, j = max(mistakes)
-        of = f"the cluster of {rows[j]}" if j < pairs else f"cluster {columns[j]}, which is matched to no class"
-        sentences.append(f"The largest disagreement: {plural(count, 'sample')} of class {rows[i]} in {of}.")
-    if found["unmatched"]:
-        one = len(found["unmatched"]) == 1
-        named = ", ".join(found["unmatched"][:8]) + (", ..." if len(found["unmatched"]) > 8 else "")
-        sentences.append(
-            f"1 class has no cluster of its own: {named}."
-            if one
-            else f"{len(found['unmatched']):,} classes have no cluster of their own: {named}."
-        )
-    return sentences
-
-
 def convergence(d: Description) -> list[str]:
     """Return how the fit went."""
     found = d["convergence"]
@@ -327,7 +274,7 @@ def convergence(d: Description) -> list[str]:
     if found["total"] > 2:
         sentences.append(
             f"Half of the decrease was reached by iteration {found['half']:,}, nine tenths by iteration "
-            f"{found['most']:,}; the last iteration contributed {_part(found['last'])} of it."
+            f"{found['most']:,}; the last iteration contributed {part(found['last'])} of it."
         )
     sentences.append(
         "The objective, the negative log posterior, never increases. Use it to compare fits of the same data; "
@@ -339,7 +286,7 @@ def convergence(d: Description) -> list[str]:
 def _end_of_evidence(fit: Description) -> list[str]:
     sentences = []
     if fit["change"] is not None:
-        near = _part(fit["change"])
+        near = part(fit["change"])
         sentences.append(
             f"Judging by the last step, the patterns are within {near} of their limit, relative to the distances "
             "between them."
@@ -372,22 +319,6 @@ def _stopped(fit: Description) -> str:
     if fit["converged"]:
         return f"The fit converged {after}."
     return f"The fit did not converge: it was stopped {after}. Raise max_iter, or tol if this is good enough."
-
-
-def _crisp(crispness: dict[str, float]) -> str:
-    if crispness["clear"] >= CRISP:
-        return "crisp"
-    return "soft" if crispness["clear"] >= SOFT or crispness["mixed"] < 0.5 else "strongly mixed"
-
-
-def _part(fraction: float) -> str:
-    if fraction in (0, 1):
-        return "all" if fraction else "none"
-    return percent(fraction).replace("<", "less than").replace(">", "over")
-
-
-def _capital_part(fraction: float) -> str:
-    return _part(fraction).capitalize()
 
 
 def _from_to(sources: list[Description]) -> str:

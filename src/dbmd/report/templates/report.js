@@ -4,7 +4,11 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const sources = data.sources, clusters = data.clusters, basis = data.basis;
 const allSamples = sources.reduce((sum, source) => sum + source.n, 0);
-const clusterTitle = (cluster) => cluster.title;
+// Patterns that two halves of the data do not agree on have a question mark.
+const doubt = (cluster) => (cluster.doubtful ? "?" : "");
+const clusterTitle = (cluster) => cluster.title + doubt(cluster);
+const agreed = (cluster) => (cluster.agreement === null ? []
+  : [`two halves of the data ${cluster.doubtful ? "do not agree" : "agree"} on it: ${cluster.agreement.toFixed(2)}`]);
 // As a part of a sentence: names of known patterns stay as they are.
 const inside = (cluster) => cluster.title.replace(/^Cluster (?=\d+$)/, "cluster ");
 const majority = (cluster) => (cluster.class === null ? [] : [`${percent(cluster.purity)} of its samples are of class ${cluster.class}`]);
@@ -45,12 +49,12 @@ const charts = {
     // With weights, sums and numbers of samples have nothing in common but that both are parts of a whole.
     title: data.weighted ? "per cent of all" : "samples", across: "cluster",
     rows: clusters.map((cluster) => ({
-      name: cluster.class === null ? cluster.name : `${cluster.name} (mostly ${cluster.class})`, short: cluster.name,
+      name: cluster.name + doubt(cluster) + (cluster.class === null ? "" : ` (mostly ${cluster.class})`), short: cluster.name + doubt(cluster),
       bar: data.weighted ? 100 * cluster.fraction : cluster.size,
       dot: data.weighted ? (100 * cluster.count) / (allSamples || 1) : cluster.count, aside: percent(cluster.fraction),
       tip: { title: clusterTitle(cluster), lines: [
         `memberships add up to ${amount(cluster.size)}${data.weighted ? ", weighted" : " samples"}, ${percent(cluster.fraction)}`,
-        `the largest membership of ${count(cluster.count)} samples`, ...majority(cluster),
+        `the largest membership of ${count(cluster.count)} samples`, ...majority(cluster), ...agreed(cluster),
       ] },
     })),
   }),
@@ -102,7 +106,7 @@ const charts = {
       : two ? [ends(1)[0], middle, ends(1)[1]]
       : [amount(limits.low), middle, amount(limits.high)];
     return matrix(host, {
-      rows: features, columns: clusters.map((cluster) => cluster.name), across: "cluster", down: "feature",
+      rows: features, columns: clusters.map((cluster) => cluster.name + doubt(cluster)), across: "cluster", down: "feature",
       map: two ? "diverging" : "sequential", legend,
       cell: (i, j) => ({
         fraction: fraction(i, shown[i][j]), text: features.length <= 20 ? (difference ? signed : amount)(shown[i][j], 2) : "",
@@ -122,11 +126,11 @@ const charts = {
         ? [signed(basis.difference.low), "mean", signed(basis.difference.high)]
         : [(basis.beyond[0] ? "≤ " : "") + amount(basis.values.low), basis.signed ? "0" : "value", (basis.beyond[1] ? "≥ " : "") + amount(basis.values.high)],
       captions: clusters.map((cluster) => [
-        cluster.name, cluster.class === null ? percent(cluster.fraction) : `${percent(cluster.purity)} are ${cluster.class}`,
+        cluster.name + doubt(cluster), cluster.class === null ? percent(cluster.fraction) : `${percent(cluster.purity)} are ${cluster.class}`,
       ]),
       tips: clusters.map((cluster) => ({
         title: clusterTitle(cluster), lines: [
-          `${percent(cluster.fraction)} of all memberships`, ...majority(cluster),
+          `${percent(cluster.fraction)} of all memberships`, ...majority(cluster), ...agreed(cluster),
           cluster.pure ? `${count(cluster.pure)} samples belong clearly to it` : "extrapolated: no sample is this pure",
         ],
       })),
@@ -144,14 +148,21 @@ const charts = {
     });
   },
 
+  // What noise makes is told from what the data say, where the uncertainty of memberships is known.
   crispness: (host) => strips(host, {
-    rows: sources.filter((source) => source.crispness).map((source) => ({
-      name: source.name,
-      parts: [...ZONES].reverse().map(({ kind, name }) => ({
-        kind, fraction: source.crispness[kind],
-        tip: { title: source.name, lines: [`${percent(source.crispness[kind])} of its samples: ${name}`] },
-      })),
-    })),
+    rows: sources.filter((source) => source.crispness).map((source) => {
+      const found = data.memberships.certain ? source.certain : source.crispness;
+      return {
+        name: source.name,
+        parts: [...[...ZONES].reverse(), { kind: "unclear", name: "too noisy to say" }].filter(({ kind }) => kind in found).map(({ kind, name }) => ({
+          kind, fraction: found[kind],
+          tip: { title: source.name, lines: [
+            `${percent(found[kind])} of its samples: ${name}`,
+            ...(found.expected === undefined ? [] : [`${percent(found.at_peaks)} look clear, ${percent(found.expected)} are expected to be`]),
+          ] },
+        })),
+      };
+    }),
   }),
 
   classes: (host) => {

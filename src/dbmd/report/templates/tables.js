@@ -58,7 +58,7 @@ const tables = {
 
   crispness: () => tableFrom(sources.filter((source) => source.crispness), [
     ["source", (s) => s.name], ["samples", (s) => s.n],
-    ...["clear", "mostly", "mixed", "unclear"].map((kind) => [kind, (s) => s.crispness[kind]]),
+    ...["clear", "mostly", "mixed", "unclear", "at_peaks", "expected"].map((kind) => [kind, (s) => (data.memberships.certain ? s.certain : s.crispness)[kind]]),
   ]),
 
   classes: () => [

@@ -24,7 +24,7 @@ const views = {
       title: difference ? "difference from the mean of the patterns" : "",
       across: `feature${unit ? `, ${unit}` : ""}${step > 1 ? ` (means of ${step} of ${count(total)})` : ""}`,
       lines: clusters.map((cluster, k) => ({
-        name: clusterLabel(cluster), title: clusterTitle(cluster), aside: percent(cluster.fraction), colour: clusterColour(k),
+        name: clusterLabel(cluster) + doubt(cluster), title: clusterTitle(cluster), aside: percent(cluster.fraction), colour: clusterColour(k),
         values: minus(values[k]), std: std ? std[k] : null,
       })),
     });
