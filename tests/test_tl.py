@@ -354,6 +354,7 @@ def test_the_estimator_takes_adata(form, tmp_path):
     H = expected.transform(X, source=batches)
     np.testing.assert_allclose(model.transform(adata, source="batch"), H, atol=1e-4)
     np.testing.assert_allclose(model.transform(adata, source=batches), H, atol=1e-4)
+    np.testing.assert_allclose(model.transform(adata), H, atol=1e-4)  # the source is as in the fit
     np.testing.assert_array_equal(model.predict(adata, source="batch"), H.argmax(axis=1))
     assert model.score(adata, source="batch") == pytest.approx(expected.score(X, source=batches), rel=1e-4)
     other = DBMD(R, **PARAMS).fit(open_data(adata, source="batch", layer="logged", hvg=True, label="batch"))

@@ -78,6 +78,9 @@ def _open(model: DBMD, X: Any, source: Any, sample_weight: Any, *, reset: bool) 
     columns = None if reset or names is None else list(names)
     how: dict[str, Any] = {"source": source, "sample_weight": sample_weight, "missing": model.missing}
     if is_anndata(X):
+        before = None if reset else (getattr(model, "fit_info_", {}).get("data") or {}).get("source")
+        if source is None and before in X.obs:
+            how["source"] = before  # as in the fit, as of tables
         return open_data(X, **how, columns=columns)
     if is_path(X):
         # Only a fit is worth a cluster: memberships are computed in this process.
