@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import lzma
 import threading
@@ -17,6 +18,7 @@ import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import scipy.io
 from fsspec.implementations.memory import MemoryFileSystem
 from scipy import sparse
 
@@ -193,6 +195,49 @@ def as_npz(*, compressed=True, dtype="<f8", kind="quarters"):
     return Variant("npz", write, sparse=True, kind=kind, has_names=False)
 
 
+def as_array_npz(dtype="<f8", order="C", kind="quarters"):
+    def write(table, folder, stem):
+        X, names = _with_others(table)
+        np.savez_compressed(folder / f"{stem}.npz", np.asarray(X, dtype, order=order))
+        return Written(str(folder / f"{stem}.npz"), *names)
+
+    return Variant("npz", write, kind=kind, has_names=False)
+
+
+def as_mtx(suffix=".mtx", form=sparse.coo_matrix, dtype="<f8", kind="quarters"):
+    def write(table, folder, stem):
+        X, names = _with_others(table)
+        path = folder / f"{stem}{suffix}"
+        text = io.BytesIO()
+        scipy.io.mmwrite(text, form(X.astype(dtype)), symmetry="general")
+        path.write_bytes(gzip.compress(text.getvalue()) if suffix.endswith(".gz") else text.getvalue())
+        return Written(str(path), *names)
+
+    return Variant("mtx", write, sparse=form is sparse.coo_matrix, kind=kind, has_names=False)
+
+
+def as_10x(*, old=False):
+    """Return how to write a folder of 10x, of version 2 or 3."""
+
+    def write(table, folder, stem):
+        X, names = _with_others(table)[0], [*table.names, SOURCE, LABEL]
+        place = folder / stem
+        place.mkdir()
+        text = io.BytesIO()
+        scipy.io.mmwrite(text, sparse.coo_matrix(X.T.astype(int)), symmetry="general")
+        barcodes = "".join(f"c{i}-1\n" for i in range(len(X)))
+        features = "".join(
+            f"ENSG{j}\t{name}" + ("\n" if old else "\tGene Expression\n") for j, name in enumerate(names)
+        )
+        files = {"matrix.mtx": text.getvalue(), "barcodes.tsv": barcodes.encode()}
+        files["genes.tsv" if old else "features.tsv"] = features.encode()
+        for name, data in files.items():
+            (place / (name if old else f"{name}.gz")).write_bytes(data if old else gzip.compress(data))
+        return Written(str(place / ("matrix.mtx" if old else "matrix.mtx.gz")), table.names, note=None)
+
+    return Variant("mtx", write, sparse=True, kind="whole")
+
+
 def as_h5ad(form=np.asarray, dtype="<f8", obs=np.asarray, kind="quarters", **options):
     def write(table, folder, stem):
         import anndata
@@ -264,10 +309,8 @@ VARIANTS: dict[str, Variant] = {
     "csv.xz": as_csv(".csv.xz"),
     "tsv.gz": as_csv(".tsv.gz", "\t"),
     "gzip that is called csv": as_csv(codec="gzip"),
-    "xz that is called csv.gz": as_csv(".csv.gz", codec="xz"),
     "plain text that is called csv.bz2": as_csv(".csv.bz2", codec="none"),
     "R, spaces": as_csv(".txt", " ", quote=csv.QUOTE_NONNUMERIC, row_names=True),
-    "R, commas": as_csv(row_names=True, quote=csv.QUOTE_NONNUMERIC, end="\r\n"),
     "R, tabs, no quotes": as_csv(".tsv", "\t", row_names=True),
     "name in capitals": as_csv(".CSV"),
     "parquet": as_parquet(),
@@ -292,6 +335,12 @@ VARIANTS: dict[str, Variant] = {
     "npz": as_npz(),
     "npz, not compressed": as_npz(compressed=False),
     "npz of int16": as_npz(dtype="<i2", kind="whole"),
+    "npz of an array": as_array_npz(),
+    "npz of an array in Fortran order": as_array_npz(">i2", "F", "whole"),
+    "mtx": as_mtx(),
+    "mtx.gz of integers": as_mtx(".mtx.gz", dtype=int, kind="whole"),
+    "mtx, dense": as_mtx(form=np.asarray),
+    "10x": as_10x(),
     "h5ad": as_h5ad(),
     "h5ad of float32": as_h5ad(dtype="<f4"),
     "h5ad, categories": as_h5ad(obs=categorical),
@@ -301,11 +350,11 @@ VARIANTS: dict[str, Variant] = {
     "h5ad, CSR of integers": as_h5ad(sparse.csr_matrix, "<i4", kind="whole"),
     "csv elsewhere": remote(as_csv()),
     "csv.gz elsewhere": remote(as_csv(".csv.gz")),
-    "csv.xz elsewhere": remote(as_csv(".csv.xz")),
     "parquet elsewhere": remote(as_parquet(row_group_size=97)),
     "npy elsewhere": remote(as_npy()),
     "npy in Fortran order elsewhere": remote(as_npy(order="F")),
     "npz elsewhere": remote(as_npz()),
+    "mtx elsewhere": remote(as_mtx()),
     "h5ad elsewhere": remote(as_h5ad()),
     "h5ad, CSR elsewhere": remote(as_h5ad(sparse.csr_matrix)),
 }

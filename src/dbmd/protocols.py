@@ -359,6 +359,7 @@ class Format(Protocol):
         *,
         header: bool | None = ...,
         delimiter: str | None = ...,
+        transpose: bool = ...,
         memory: int = ...,
     ) -> Reader:
         """Open a file and return a reader, which can be pickled and read by several threads at once.
@@ -371,6 +372,9 @@ class Format(Protocol):
             Whether the first line has the names of the columns; None: to be found out. Only csv needs it.
         delimiter : str or None
             What separates fields; None: to be found out. Only csv needs it.
+        transpose : bool
+            Whether the file has features in rows and samples in columns. A format that can read columns one after the
+            other returns a reader with ``is_transposed``; of any other, the table is held in memory and transposed.
         memory : int
             Bytes. A damaged file may claim any size: before something of that size is allocated, it must be compared
             with this. A format takes the keywords that it needs, and ``**hints``, which it ignores.

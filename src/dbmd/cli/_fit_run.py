@@ -273,7 +273,8 @@ def _comparable(value: Any) -> Any:
 def _description(data: Dataset) -> str:
     n, m = data.shape
     sources = f", {data.n_sources} sources" if data.n_sources > 1 else ""
-    return f"{n:,} samples of {m:,} features{sources}; {data.description}, {data.dtype}."
+    picture = "" if data.map_shape is None else f", a picture of {data.map_shape[0]} x {data.map_shape[1]} pixels"
+    return f"{n:,} samples of {m:,} features{sources}{picture}; {data.description}, {data.dtype}."
 
 
 @contextmanager

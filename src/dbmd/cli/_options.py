@@ -193,6 +193,12 @@ def reading_options(command: F) -> F:
             option("--layer", group=DATA, help="h5ad: layer to take.  [default: X, or as in the fit]"),
             option("--obsm", metavar="KEY", group=DATA, help="h5ad: take an entry of obsm, X_pca say, instead of X."),
             option(
+                "--transpose/--no-transpose",
+                default=None,
+                group=DATA,
+                help="Features are in rows and samples in columns: genes x cells.",
+            ),
+            option(
                 "--memory",
                 type=Size(),
                 default=f"{DEFAULT_MEMORY // 10**6}MB",

@@ -30,7 +30,7 @@ DEFAULT = Config()
 # Options that say how data are read; all others are parameters of DBMD.
 READING = (
     *("source", "sample_weight", "label", "columns", "drop", "encode"),
-    *("dtype", "memory", "missing", "header", "delimiter", "layer", "obsm", "hvg"),
+    *("dtype", "memory", "missing", "header", "delimiter", "layer", "obsm", "hvg", "transpose"),
 )
 
 
@@ -217,7 +217,7 @@ def fit(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Fit DATA: csv, parquet, npy, npz (sparse) or h5ad; files, folders of files, or addresses (s3://, http://).
+    """Fit DATA: csv, parquet, npy, npz, mtx or h5ad; files, folders of files, or addresses (s3://, http://).
 
     \b
     Examples:
@@ -235,7 +235,8 @@ def fit(
 
     read = {name: options.pop(name) for name in READING}
     read["missing"] = read["missing"] or DEFAULT.missing
-    params = parameters(**options, missing=read["missing"])
+    read["transpose"] = bool(read["transpose"])
+    params = _parameters(**options, missing=read["missing"])
     Config(**params)  # a wrong value is reported now, not after the data were read
     if not output.name:
         raise click.BadParameter("name a directory for the model to be made.", param_hint="-o")

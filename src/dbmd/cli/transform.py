@@ -115,7 +115,8 @@ def transform(
             "npy file, or give the pattern another name in --known."
         )
     about = fitted.fit_info_.get("data") or {}
-    read |= {name: about.get(name) for name in ("header", "delimiter") if read[name] is None}
+    read |= {name: about.get(name) for name in ("header", "delimiter", "transpose") if read[name] is None}
+    read["transpose"] = bool(read["transpose"])
     if read["layer"] is read["obsm"] is None and data[0].lower().endswith(".h5ad"):
         read |= {name: about.get(name) for name in ("layer", "obsm")}
     readers = open_readers(data, **{name: value for name, value in read.items() if name not in ("missing", "dtype")})

@@ -35,7 +35,8 @@ def select_columns(readers: Sequence[Reader], options: ColumnOptions) -> tuple[S
     # Rows may be annotated under the name of a feature, which is one all the same.
     left_out = {*drop, *encode, *(name for name in named if name not in readers[0].annotations)}
     _check_chosen(str(readers[0].location), columns or (), left_out)
-    usual = [name for name in kinds if name not in readers[0].index]
+    left = {*readers[0].index}
+    usual = [name for name in kinds if name not in left]
     chosen = tuple(name for name in (columns if columns is not None else usual) if name not in left_out)
     _check_numbers(readers, kinds, chosen)
     if not chosen and not encode:

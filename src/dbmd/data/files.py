@@ -11,6 +11,7 @@ from typing import Any
 
 from dbmd.data.address import shown
 from dbmd.data.formats import Reader, endings, format_of, open_reader
+from dbmd.data.formats._tenx import MATRIX, without_names
 from dbmd.data.location import Location, locate
 from dbmd.errors import DataError
 
@@ -28,7 +29,7 @@ def open_readers(paths: Sequence[str | Path], **hints: Any) -> list[Reader]:
             known = [location for location in found if format_of(location) and not TXT.search(location.name)]
             if not known:
                 raise DataError(f"{shown(path)}: the folder has no file that ends in one of {endings()}.")
-            found = known
+            found = without_names(known)
         locations += found
     if not locations:
         raise DataError("No files were given.")
@@ -60,7 +61,16 @@ def _with_distinct_names(locations: Sequence[Location]) -> list[Location]:
 
 
 def names_of_files(readers: Sequence[Reader]) -> dict[str, str]:
-    """Return a name for each file: the last part of its path if these are distinct, else the whole path."""
-    short = [reader.location.name for reader in readers]
+    """Return a name for each file: the last part of its path if these are distinct, else the whole path.
+
+    A matrix of 10x, which is always called the same, is named as its folder.
+    """
+    short = [_name(reader.location) for reader in readers]
     names = short if len(set(short)) == len(short) else [str(reader.location) for reader in readers]
     return {str(reader.location): name for reader, name in zip(readers, names, strict=True)}
+
+
+def _name(location: Location) -> str:
+    found = MATRIX.fullmatch(location.name)
+    folder = str(location).rpartition("/")[0].rpartition("/")[2]
+    return folder if found is not None and not found["sample"] and folder else location.name

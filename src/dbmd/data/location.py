@@ -103,6 +103,20 @@ class Location:
         known = frozenset((name.lower(), str(value)) for name, value in tags.items() if name.lower() in TAGS)
         return Stamp(info.size, known, platform.node() if self.local else "", info.mtime_ns)
 
+    def beside(self, name: str) -> Location | None:
+        """Return the file of another name in the same folder; None if there is none."""
+        folder = self.path.rpartition("/")[0]
+        try:
+            info = self.filesystem.get_file_info(f"{folder}/{name}")
+        except OSError:  # of a server that does not say what is there
+            return None
+        if info.type != fs.FileType.File:
+            return None
+        shown_folder = self.shown.rpartition("/")[0]
+        return Location(
+            self.filesystem, f"{folder}/{name}", f"{shown_folder}/{name}" if shown_folder else name, self.constants
+        )
+
     def open(self) -> Any:
         """Return the file, open for reading at any position."""
         try:

@@ -40,6 +40,8 @@ class Dataset(ABC):
         Where the data come from, for the record: paths, columns, fingerprint.
     missing : {"error", "allow", "drop"}
         Whether samples may have missing entries, NaN; with "drop", those that have any are to be left out.
+    map_shape : tuple of int, optional
+        Height and width, if the samples are the pixels of a picture, line by line.
     memory : int or None
         Bytes, of which memberships may take a quarter. None: no limit.
     """
@@ -51,6 +53,7 @@ class Dataset(ABC):
     class_names: NDArray[Any] | None = None
     about: Mapping[str, Any] | None = None
     missing: Missing = "error"
+    map_shape: tuple[int, int] | None = None
     memory: int | None = None
 
     @property

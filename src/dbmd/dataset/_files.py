@@ -123,6 +123,7 @@ def open_files(
         feature_names=recipe.feature_names,
         class_names=recipe.class_names,
         missing=options.missing,
+        map_shape=readers[0].map_shape if len(readers) == 1 else None,
         about={
             "paths": [shown(path) for path in paths],
             "source": options.source,

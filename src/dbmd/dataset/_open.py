@@ -54,6 +54,7 @@ def open_data(
     layer: str | None = None,
     obsm: str | None = None,
     hvg: bool = False,
+    transpose: bool = False,
 ) -> Dataset:
     """Open data of any size to fit: ``DBMD(10).fit(open_data("cells.parquet", source="batch"))``.
 
@@ -63,8 +64,9 @@ def open_data(
     Parameters
     ----------
     data : str, Path or iterable of them; a collection of Spark or Dask; or an AnnData
-        Files (csv, parquet, npy, npz, h5ad), folders of them, or addresses that pyarrow or fsspec can open. The samples
-        are the rows of one file after the other. Or a DataFrame of Spark (columns of numbers, or one column of vectors
+        Files (csv, parquet, npy, npz, mtx, h5ad), folders of them or of 10x, or addresses that pyarrow or fsspec can
+        open. The samples are the rows of one file after the other; of an array of shape (height, width, m), they are
+        its pixels. Or a DataFrame of Spark (columns of numbers, or one column of vectors
         or arrays), a dask.array of shape (n, m), a dask.dataframe, or a list of delayed arrays: these are computed
         once, and stay on the workers that computed them until the dataset is closed. Or an AnnData, in memory or
         backed: ``source``, ``label`` and ``sample_weight`` are columns of its ``obs``.
@@ -109,6 +111,10 @@ def open_data(
     hvg : bool
         Whether to take only the highly variable genes of h5ad files or an AnnData: those with a true
         ``var["highly_variable"]``.
+    transpose : bool
+        Whether the files have features in rows and samples in columns, as tables of genes x cells. The columns of csv
+        are then the samples, and a first column without numbers names the features. npy files are transposed where
+        they are; tables in other formats are held in memory for it.
 
     Returns
     -------
@@ -121,10 +127,13 @@ def open_data(
     drop = [drop] if isinstance(drop, str) else drop
     encode = [encode] if isinstance(encode, str) else encode
     hints = {"header": header, "delimiter": delimiter}
-    hints |= {name: value for name, value in {"layer": layer, "obsm": obsm, "hvg": hvg}.items() if value}
+    rare = {"layer": layer, "obsm": obsm, "hvg": hvg, "transpose": transpose}
+    hints |= {name: value for name, value in rare.items() if value}
     if is_anndata(data):
-        if encode or keep or drop or dtype is not None or header is not None or delimiter is not None:
-            raise DataError("drop, dtype, encode, keep, header and delimiter are not for an AnnData: change it first.")
+        if encode or keep or drop or dtype is not None or transpose or header is not None or delimiter is not None:
+            raise DataError(
+                "drop, dtype, encode, keep, header, delimiter and transpose are not for an AnnData: change it first."
+            )
         return open_anndata(
             data,
             source=source,

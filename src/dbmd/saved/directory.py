@@ -112,6 +112,7 @@ DATA = {
     "layer": TEXT.or_none,
     "obsm": TEXT.or_none,
     "hvg": FLAG.or_none,
+    "transpose": FLAG.or_none,
     "fingerprint": TEXT,
 }
 

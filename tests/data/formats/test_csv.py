@@ -188,7 +188,7 @@ def test_tables_of_r_are_read_as_pandas_reads_them(folder, data):
     expected = pd.read_csv(folder / "data.csv", sep=delimiter, float_precision="round_trip")
     assert list(reader.columns) == ["unnamed_0", *expected.columns]
     assert reader.index == ("unnamed_0",)
-    assert reader.row_names == "unnamed_0"
+    assert reader.row_names == (None if numbered else "unnamed_0")
     (batch,) = reader.read(0, None, columns, ["unnamed_0"])
     assert_array_equal(batch.Xt, expected)
     assert batch.others["unnamed_0"].to_pylist() == [str(name) for name in expected.index]

@@ -103,8 +103,8 @@ def npz_with_fewer_entries_than_it_says():
 
 
 @case(
-    "a.npz: must hold a sparse matrix as scipy.sparse.save_npz writes it. Got an archive of first, second. "
-    "Save a dense array with numpy.save, as .npy."
+    "a.npz: must hold a sparse matrix as scipy.sparse.save_npz writes it, or a single array. Got an archive of first, "
+    "second. Save one of them with numpy.save, as .npy."
 )
 def npz_of_dense_arrays():
     np.savez("a.npz", first=np.ones((3, 2)), second=np.ones(3))
@@ -247,8 +247,20 @@ def npy_of_complex_numbers():
     return "a.npy"
 
 
-@case("a.npy: must be an array of shape (samples, features). Got shape (3, 2, 2).")
-def npy_of_three_dimensions():
+@case(
+    "a.npy: must be an array of shape (samples, features), or a picture of shape (height, width, features). Got shape "
+    "(3, 2, 2, 1)."
+)
+def npy_of_four_dimensions():
+    np.save("a.npy", np.ones((3, 2, 2, 1)))
+    return "a.npy"
+
+
+@case(
+    "a.npy: of shape (3, 2, 2), may be 3 images of 2 x 2 pixels, or one picture with 2 features. Save it in two "
+    "dimensions: array.reshape(3, -1) for images, array.reshape(-1, 2) for a picture."
+)
+def npy_of_images():
     np.save("a.npy", np.ones((3, 2, 2)))
     return "a.npy"
 

@@ -10,7 +10,9 @@ from typing import Any
 
 from dbmd.data import compression
 from dbmd.data.formats._reader import Batch, Reader, as_data_error, batch_rows
+from dbmd.data.formats._transposed import transposed
 from dbmd.data.location import Location
+from dbmd.data.options import DEFAULT_MEMORY
 from dbmd.errors import DataError
 from dbmd.registry import load_format, names
 
@@ -36,13 +38,17 @@ def endings() -> str:
     return f"{', '.join(plain)} (text also with {', '.join(compression.SUFFIXES)})"
 
 
-def open_reader(location: Location, **hints: Any) -> Reader:
+def open_reader(location: Location, *, transpose: bool = False, memory: int = DEFAULT_MEMORY, **hints: Any) -> Reader:
     """Open a file.
 
     Parameters
     ----------
     location : Location
         The file.
+    transpose : bool
+        Whether the file has features in rows and samples in columns.
+    memory : int
+        Bytes that limit what a file may claim to hold.
     **hints
         What is not in the file itself: ``header`` and ``delimiter`` of csv, ``layer``, ``obsm`` and ``hvg`` of h5ad,
         ``memory`` in bytes. A format ignores the others.
@@ -52,6 +58,6 @@ def open_reader(location: Location, **hints: Any) -> Reader:
         raise DataError(f"{location}: no known format. Names of files must end in one of {endings()}.")
     stamp = location.stamp()
     with as_data_error(location, kind):
-        reader = load_format(kind).open_file(location, **hints)
+        reader = load_format(kind).open_file(location, transpose=transpose, memory=memory, **hints)
     reader.kind, reader.stamp = kind, stamp
-    return reader
+    return transposed(reader, memory) if transpose and not reader.is_transposed else reader

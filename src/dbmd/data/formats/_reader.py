@@ -62,6 +62,12 @@ class Reader(ABC):
         Whether rows have to be decoded, which a thread of its own then does in advance.
     sparse : bool
         Whether batches are CSR.
+    map_shape : tuple of int or None
+        Height and width, if the rows are the pixels of a picture, line by line.
+    is_oriented : bool
+        Whether the format itself says what is a sample, so that the file is never transposed.
+    is_transposed : bool
+        Whether the rows are the columns of the file, because the user said so.
     """
 
     location: Location
@@ -75,6 +81,9 @@ class Reader(ABC):
     seekable_rows: Sequence[int] | None = (0,)
     decodes: bool = True
     sparse: bool = False
+    map_shape: tuple[int, int] | None = None
+    is_oriented: bool = False
+    is_transposed: bool = False
 
     def where(self, row: int) -> str:
         """Return how a person finds a row, given its number from 0."""

@@ -65,7 +65,6 @@ class Csv(Reader):
             raise self._explained(error) from error
         self.delimiter, self.names, self.header_lines, has_row_names, line_bytes = layout
         self.index = (ROW_NAMES,) if has_row_names else ()
-        self.row_names = ROW_NAMES if has_row_names else None
         self.block_bytes = max(BLOCK_BYTES, min(32 * line_bytes, MOST_LINE))
         with self._reader({}) as reader:
             kinds = {field.name: number_type(field.type) for field in reader.schema}
@@ -75,6 +74,8 @@ class Csv(Reader):
             name: np.dtype(np.float64) if name in empty or (kind is not None and kind.kind in "iuf") else kind
             for name, kind in kinds.items()
         }
+        if has_row_names and self.columns[ROW_NAMES] is None:  # names, not numbers
+            self.row_names = ROW_NAMES
 
     def where(self, row: int) -> str:
         """Return the line of a row. Empty lines and line breaks in quotes are counted."""

@@ -41,6 +41,7 @@ class H5ad(Reader):
 
     seekable_rows = None
     row_names: str | None = "obs_names"
+    is_oriented = True
 
     def __init__(self, location: Location, memory: int, layer: str | None, obsm: str | None, *, hvg: bool) -> None:
         self.location, self.most_bytes = location, max(memory, DEFAULT_MEMORY)

@@ -1,4 +1,4 @@
-"""Sparse matrices as ``scipy.sparse.save_npz`` writes them. The three arrays of the archive are read in step."""
+"""Sparse matrices as ``scipy.sparse.save_npz`` writes them, whose three arrays are read in step; or a single array."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from dbmd._utils.npy import read_header, read_member
 from dbmd.data.formats._csr import CsrFile
+from dbmd.data.formats._npz_array import open_array
 from dbmd.data.formats._reader import BATCH_BYTES, Batch, NumberedColumns, Reader, check_width
 from dbmd.data.location import Location
 from dbmd.data.options import DEFAULT_MEMORY
@@ -20,31 +21,35 @@ SUFFIXES = (".npz",)
 MOST_LABEL = 10_000  # bytes of the members "format" and "shape"
 
 
-def open_file(location: Location, *, memory: int = DEFAULT_MEMORY, **hints: Any) -> Reader:
-    """Open a CSR matrix. Its columns are called 0, 1, ..."""
-    return Npz(location, memory)
+def open_file(location: Location, *, transpose: bool = False, memory: int = DEFAULT_MEMORY, **hints: Any) -> Reader:
+    """Open a sparse matrix, or the one array of an archive. Columns are called 0, 1, ..."""
+    with location.open() as file, zipfile.ZipFile(file) as archive:
+        members = [name.removesuffix(".npy") for name in archive.namelist()]
+        if any(member.flag_bits & 1 for member in archive.infolist()):
+            raise DataError(f"{location}: is encrypted. Save it without a password: scipy.sparse.save_npz.")
+        if len(members) == 1 and archive.namelist()[0].endswith(".npy"):
+            return open_array(location, archive, archive.namelist()[0], memory, transpose=transpose)
+    if not {"format", "shape", "data"} <= {*members}:
+        raise DataError(
+            f"{location}: must hold a sparse matrix as scipy.sparse.save_npz writes it, or a single array. Got an "
+            f"archive of {', '.join(sorted(members)[:5]) or 'nothing'}. Save one of them with numpy.save, as .npy."
+        )
+    return Npz(location, memory, transpose=transpose)
 
 
 class Npz(Reader):
-    """A CSR matrix in an archive. Its members are streams, so reading starts at the top."""
+    """A CSR matrix in an archive, or a CSC matrix that is transposed. Its members are streams, read from the top."""
 
     sparse = True
 
-    def __init__(self, location: Location, memory: int) -> None:
+    def __init__(self, location: Location, memory: int, *, transpose: bool) -> None:
         self.location = location
         with ExitStack() as stack:
             archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(location.open())))
-            members = {name.removesuffix(".npy") for name in archive.namelist()}
-            if not {"format", "shape", "data"} <= members:
-                raise DataError(
-                    f"{location}: must hold a sparse matrix as scipy.sparse.save_npz writes it. Got an archive of "
-                    f"{', '.join(sorted(members)[:5]) or 'nothing'}. Save a dense array with numpy.save, as .npy."
-                )
-            if any(member.flag_bits & 1 for member in archive.infolist()):
-                raise DataError(f"{location}: is encrypted. Save it without a password: scipy.sparse.save_npz.")
             kind = read_member(archive, "format.npy", MOST_LABEL).item()
             kind = kind.decode() if isinstance(kind, bytes) else kind
-            if kind != "csr":
+            self.is_transposed = kind == "csc" and transpose  # of a CSR matrix, the caller transposes the whole
+            if kind != "csr" and not self.is_transposed:
                 raise DataError(
                     f"{location}: must hold a CSR matrix, whose rows can be read one after the other. Got {kind}. "
                     "Convert it: scipy.sparse.save_npz(path, matrix.tocsr())."
@@ -52,7 +57,7 @@ class Npz(Reader):
             shape = read_member(archive, "shape.npy", MOST_LABEL)
             if shape.dtype.kind not in "iu" or shape.shape != (2,) or shape.min() < 0:
                 raise DataError(f"{location}: shape must be two whole numbers, rows and columns. Got {shape}.")
-            self.n_rows, n_columns = shape.tolist()
+            self.n_rows, n_columns = shape[::-1].tolist() if self.is_transposed else shape.tolist()
             indptr, indices, data = _members(stack, archive)
         check_width(location, n_columns, memory)
         self.csr = CsrFile(location, (self.n_rows, n_columns), data, indices, indptr, memory)
