@@ -504,7 +504,12 @@ def test_what_dask_has_is_transformed_when_it_is_computed_and_not_before(da, das
     with dask.config.set(scheduler=fail):  # nothing can be computed
         Ht = fitted.transform(Xt, source=labs)
         clusters = fitted.predict(Xt, source=labs)
+    counted = []
+    with dask.config.set(scheduler=lambda graph, keys, **_: counted.append(keys) or dask.get(graph, keys)):
         of_frame = fitted.transform(dask_frame[[*NAMES, "lab"]], source="lab")
+    assert len(counted) == 1  # the lengths of the partitions, so that the result has known ones
+    assert of_frame.shape == (N, R)
+    assert of_frame[3:5].compute().shape == (2, R)
     assert Ht.shape == (N, R)
     assert Ht.chunks[0] == Xt.chunks[0]
     assert Ht.dtype == expected.dtype

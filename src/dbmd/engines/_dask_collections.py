@@ -90,6 +90,8 @@ def _by_chunk(values: Any, data: Any, what: str) -> list[Any] | None:
 def map_rows(function: Callable[..., Any], data: Any, source: Any, names: Sequence[str], width: int) -> Any:
     """Return function(rows, sources) as a dask.array that is not computed yet, with ``width`` numbers for each row.
 
+    Of a DataFrame, the lengths of the partitions are computed, from one of its columns.
+
     Parameters
     ----------
     function : callable
@@ -105,11 +107,12 @@ def map_rows(function: Callable[..., Any], data: Any, source: Any, names: Sequen
     """
     if hasattr(data, "dtypes"):
         data = _with_text_names(data)
-        names = names or [name for name in data.columns if name != source]
-        source = (
-            _with_numpy_types(data[[source]], object)[source].to_dask_array() if isinstance(source, str) else source
-        )
-        data = _with_numpy_types(data[list(names)], np.float64).to_dask_array()
+        names = names or [name for name in data.columns if not isinstance(source, str) or name != source]
+        # Chunks of unknown length cannot be sliced, stored or joined to others. One column is enough to count them.
+        lengths = tuple(data[[names[0]]].map_partitions(len).compute())
+        if isinstance(source, str):
+            source = _with_numpy_types(data[[source]], object)[source].to_dask_array(lengths=lengths)
+        data = _with_numpy_types(data[list(names)], np.float64).to_dask_array(lengths=lengths)
     data = by_rows(data)
     dtype = np.float32 if np.result_type(data.dtype, np.float32) == np.float32 else np.float64
     given = []

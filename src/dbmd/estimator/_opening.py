@@ -100,6 +100,11 @@ def _validated(model: DBMD, X: Any, *, reset: bool) -> Any:
         if Xt.dtype.kind == "O":  # scikit-learn lets text of polars and pyarrow pass
             Xt = Xt.astype(np.float64)
     except (TypeError, ValueError) as error:
+        if getattr(X, "ndim", 2) == 3:
+            raise ValueError(
+                f"{error} Samples are rows: a picture of shape (height, width, features) has a row for each pixel with "
+                f"X.reshape(-1, {X.shape[2]}), images have one each with X.reshape({X.shape[0]}, -1)."
+            ) from error
         text = text_column(X)
         if text is None:
             raise
