@@ -107,9 +107,9 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             The samples.
         y : None
             Ignored.
-        source : array-like of shape (n_samples,), optional
-            The source of each sample.
-        sample_weight : array-like of shape (n_samples,), optional
+        source : array-like of shape (n_samples,), or str, optional
+            The source of each sample, as for :meth:`fit`.
+        sample_weight : array-like of shape (n_samples,), or str, optional
             How often each sample counts, as for :meth:`fit`.
 
         Returns
@@ -132,9 +132,9 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             The samples.
         y : None
             Ignored.
-        source : array-like of shape (n_samples,), optional
-            The source of each sample.
-        sample_weight : array-like of shape (n_samples,), optional
+        source : array-like of shape (n_samples,), or str, optional
+            The source of each sample, as for :meth:`fit`.
+        sample_weight : array-like of shape (n_samples,), or str, optional
             How often each sample counts, as for :meth:`fit`.
 
         Returns
@@ -152,7 +152,7 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             The samples.
-        source : array-like of shape (n_samples,), optional
+        source : array-like of shape (n_samples,), or str, optional
             Their sources, as for :meth:`transform`.
 
         Returns
@@ -168,7 +168,7 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         ----------
         X : array-like of shape (n_samples, n_features)
             The samples.
-        source : array-like of shape (n_samples,), optional
+        source : array-like of shape (n_samples,), or str, optional
             Their sources, as for :meth:`transform`.
 
         Returns
@@ -246,9 +246,9 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             The samples.
         y : None
             Ignored.
-        source : array-like of shape (n_samples,), optional
+        source : array-like of shape (n_samples,), or str, optional
             Their sources, as for :meth:`transform`.
-        sample_weight : array-like of shape (n_samples,), optional
+        sample_weight : array-like of shape (n_samples,), or str, optional
             How often each sample counts in the mean, >= 0.
 
         Returns
