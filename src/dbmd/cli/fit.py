@@ -233,10 +233,8 @@ def fit(
     """
     from dbmd.cli._fit_run import FitRun  # here, so that help and errors in options do not wait for it
 
-    read = {name: options.pop(name) for name in READING}
-    read["missing"] = read["missing"] or DEFAULT.missing
-    read["transpose"] = bool(read["transpose"])
-    params = _parameters(**options, missing=read["missing"])
+    read = reading(options)
+    params = parameters(**options, missing=read["missing"])
     Config(**params)  # a wrong value is reported now, not after the data were read
     if not output.name:
         raise click.BadParameter("name a directory for the model to be made.", param_hint="-o")
@@ -259,6 +257,12 @@ def fit(
     else:
         run.prepare_folder()
         run.print_summary(run.fit_and_save())
+
+
+def reading(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the options that say how data are read out of others, and return them as parameters of ``open_data``."""
+    read = {name: options.pop(name) for name in READING}
+    return read | {"missing": read["missing"] or DEFAULT.missing, "transpose": bool(read["transpose"])}
 
 
 def parameters(

@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from dbmd.cli._groups import DATA, FIT, MAIN, MODEL, OUTPUT, RUN, GroupedCommand, group_of, option
 from dbmd.cli._options import Counts, LocalPath, printing_options
-from dbmd.cli.fit import DEFAULT, READING, fit, parameters
+from dbmd.cli.fit import DEFAULT, fit, parameters, reading
 from dbmd.config import Config
 
 # What `dbmd fit` has and this has not: a start of given patterns, and what saves a long run.
@@ -72,8 +72,7 @@ def rank(
     """
     from dbmd.cli._rank_run import RankRun  # here, so that help and errors in options do not wait for it
 
-    read = {name: options.pop(name) for name in READING}
-    read["missing"] = read["missing"] or DEFAULT.missing
+    read = reading(options)
     params = parameters(**options, init=str(DEFAULT.init), n_components="auto", missing=read["missing"])
     Config(**params)  # a wrong value is reported now, not after the data were read
     if not output.name:
