@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 from dbmd._utils.threads import one_thread
 from dbmd.config import Config
 from dbmd.data.preparation import Preparation
+from dbmd.data.weights import NOTHING_LEFT
 from dbmd.dataset import Dataset, InMemory, in_memory
 from dbmd.engines.local import available_threads
 from dbmd.errors import DataError
@@ -120,7 +121,9 @@ def draw(model: DBMD, data: Dataset, most: int, seed: int) -> Rows:
         with np.errstate(invalid="ignore"):  # of missing entries
             known = engine.ask(moments)
         n, stored = sum(each.rows for each in known.values()), sum(each.stored for each in known.values())
-        fraction = min(most, NUMBERS * n / max(stored, 1)) / max(n, 1)
+        if not n:
+            raise DataError(NOTHING_LEFT)
+        fraction = min(most, NUMBERS * n / max(stored, 1)) / n
         chances = EvenChances.of(known, fraction if fraction <= 0.8 else 1.0, EACH_SOURCE)
         Xt, source_codes, weights = engine.ask(partial(draw_fraction, seed=seed, chances=chances)).in_order()
     weights = weights * (n / sum(each.n for each in known.values()) * min(fraction, 1.0))
