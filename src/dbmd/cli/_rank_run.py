@@ -131,15 +131,11 @@ class RankRun:
         lines = ["", "  patterns   worst    mean   explained"]
         for row in curve(choice):
             mark = "  <- proposed" if row["proposed"] and choice.is_stable else ""
-            worst, mean = (_three(row[name]["y"]) for name in ("worst", "mean"))
-            lines.append(f"  {row['r']:>8}   {worst:>5}   {mean:>5}   {percent(row['explained']):>9}{mark}")
+            numbers = f"{row['worst']['y']:>6.3f}  {row['mean']['y']:>6.3f}   {percent(row['explained']):>9}"
+            lines.append(f"  {row['r']:>8}  {numbers}{mark}")
         page = printable(self.output / PAGE)
         lines += ["", choice.sentence, f"Look at {page}. The fit that follows from it:", f"  {record['next']}"]
         return "\n".join(lines)
-
-
-def _three(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
 
 
 def _description(data: Dataset, tried: tuple[int, ...]) -> str:

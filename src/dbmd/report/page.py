@@ -17,7 +17,10 @@ from dbmd.storage import write_file
 
 # In the order in which they need each other.
 DRAWING = ("colours.js", "lines.js", "ranked.js", "stacked.js", "maps.js", "simplex.js")
-SCRIPTS = ("scales.js", "marks.js", "charts.js", "images.js", *DRAWING, "save.js", "tables.js", "views.js", "report.js")
+SCRIPTS = (
+    *("scales.js", "marks.js", "charts.js", "images.js", *DRAWING, "save.js", "tables.js"),
+    *("views.js", "report.js", "drawing.js"),
+)
 
 
 def render(

@@ -14,7 +14,7 @@ from dbmd.report.numbers import percent, plural
 from dbmd.report.page import as_json
 from dbmd.report.plain import VALUE, text
 
-SCRIPTS = ("scales.js", "marks.js", "charts.js", "rank.js", "drawing.js")
+SCRIPTS = ("scales.js", "marks.js", "charts.js", "save.js", "rank.js", "drawing.js")
 MOST_PATHS = 20
 
 
@@ -99,9 +99,7 @@ def _short(limit: float) -> str:
 
 
 def _spread(values: NDArray[np.float64], digits: int | None) -> dict[str, float | None]:
-    seen = values[~np.isnan(values)]
-    if not len(seen):
-        return {"y": None, "low": None, "high": None}
+    seen = values[~np.isnan(values)]  # one at least
     return {
         "y": _rounded(np.median(seen), digits),
         "low": _rounded(seen.min(), digits),
@@ -119,8 +117,6 @@ def _texts(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numbers of a row as a table shows them, correlations with their spread."""
 
     def shown(part: Mapping[str, float | None]) -> tuple[str, str]:
-        if part["y"] is None:
-            return "not needed", ""
         spread = "" if part["low"] == part["high"] else f"{part['low']:.3f} to {part['high']:.3f}"
         return f"{part['y']:.3f}", spread
 

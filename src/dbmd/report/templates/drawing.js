@@ -1,15 +1,17 @@
 "use strict";
-// When the charts of a page are drawn, and its other buttons. `charts` has a function for each, `REACH` from how far a
-// pointer takes hold of its marks.
+// When the charts of a page are drawn, and its buttons. `charts` has a function for each chart, `tables` its numbers, and
+// `REACH` from how far a pointer takes hold of its marks.
 
 const drawnAt = new WeakMap();
 function draw(host) {
   drawnAt.set(host, host.clientWidth);
+  setTable(host, tables[host.dataset.chart]);
   interact(host, charts[host.dataset.chart](host), REACH[host.dataset.chart]);
 }
 const hosts = [...document.querySelectorAll("[data-chart]")];
 const drawAll = () => hosts.forEach(draw);
 drawAll();
+document.querySelectorAll("figure.chart").forEach(addSaving);
 
 // A new width is a new drawing; a new height is our own doing.
 const watch = new ResizeObserver((entries) => requestAnimationFrame(() => {

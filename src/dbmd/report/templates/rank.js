@@ -49,16 +49,13 @@ const between = ({ low, high }, written) => (low === high ? "" : `, ${written(lo
 
 const charts = {
   agreement: (host) => {
-    // A number that was not needed has no agreement.
-    const points = (name) => data.rows.map((row) => ({ r: row.r, ...row[name] })).filter((point) => point.y !== null);
+    const points = (name) => data.rows.map((row) => ({ r: row.r, ...row[name] }));
     const least = Math.min(data.limit, ...points("worst").map((point) => point.low));
     return curve(host, {
       lines: [{ kind: "mean", points: points("mean") }, { kind: "worst", points: points("worst") }],
       domain: [Math.floor(10 * Math.min(least, 0.9)) / 10, 1], show: (value) => amount(value, 2), limit: data.limit,
       tip: (row) => ({ title: patterns(row.r), lines: [
-        ...(row.worst.y === null ? ["not needed"] : [
-          `worst pattern ${three(row.worst.y)}${between(row.worst, three)}`, `mean ${three(row.mean.y)}${between(row.mean, three)}`,
-        ]),
+        `worst pattern ${three(row.worst.y)}${between(row.worst, three)}`, `mean ${three(row.mean.y)}${between(row.mean, three)}`,
         ...(row.proposed ? ["proposed"] : []),
       ] }),
     });
@@ -75,5 +72,14 @@ const charts = {
       tip: (row) => ({ title: patterns(row.r), lines: [`${percent(row.explained)} of the variance explained`, ...(row.proposed ? ["proposed"] : [])] }),
     });
   },
+};
+
+// The numbers of each chart, to be saved.
+const tables = {
+  agreement: () => [
+    ["patterns", ...["worst", "mean"].flatMap((name) => [name, `${name}, lowest`, `${name}, highest`])],
+    ...data.rows.map(({ r, worst, mean }) => [r, worst.y, worst.low, worst.high, mean.y, mean.low, mean.high]),
+  ],
+  explained: () => [["patterns", "explained part of the variance"], ...data.rows.map(({ r, explained }) => [r, explained])],
 };
 const REACH = {};
