@@ -323,6 +323,7 @@ class DBMD(BriefRequestsMixin, PredictionMixin, CheckMixin, ClusterMixin, Callba
         metadata = {"source": source, "sample_weight": sample_weight}
         metadata = {name: value for name, value in metadata.items() if value is not None}
         given = {"X": X, "y": y, "metadata": metadata or None}
+        Config.of(self)  # what is wrong with the parameters is said before the data are touched
         with opened(self, X, source, sample_weight, reset=True) as data, progress_log(self.verbose) as log:
             on_phase = partial(log_phase, log)
             choice = choice_for(self, data, on_phase)
