@@ -4,10 +4,11 @@ python benchmarks/intervals.py               the settings that the method was ma
 python benchmarks/intervals.py aside         settings that were kept aside until it was finished
 python benchmarks/intervals.py all           both
 
-An interval is the value plus and minus 1.645 standard deviations: for memberships ``transform(X, return_std=True)`` with
-``kind="peak"`` and ``kind="mean"``, for components ``components_`` and ``components_std_``. It must hold 85 to 95 % of
-the truths, over all samples and seeds. Memberships are from a Dirichlet distribution, patterns uniform from 0 to 1 in 50
-features. Noise is that of each source, in decibels below the variance of the samples without it.
+An interval is the value plus and minus 1.645 standard deviations. For memberships these are of
+``transform(X, return_std=True)`` with ``kind="peak"`` and ``kind="mean"``, for components ``components_`` and
+``components_std_``. It must hold 85 to 95 % of the truths, over all samples and seeds. Memberships are from a Dirichlet
+distribution, patterns uniform from 0 to 1 in 50 features. Noise is that of each source, in decibels below the variance
+of the samples without it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ from dbmd.model.noise import Noise
 from dbmd.model.objective import objective
 from dbmd.model.statistics import Quadratic
 from dbmd.registry import load
-from dbmd.sweep import survey, sweep
+from dbmd.survey import survey
+from dbmd.sweep import sweep
 from gaps import WithGaps, nodes_with_gaps
 from profiles import examples
 from strategies import generators

@@ -14,7 +14,8 @@ from dbmd.memberships import MembershipModel, write_memberships
 from dbmd.model.node import Node
 from dbmd.model.profile import Profile
 from dbmd.model.statistics import Quadratic, Statistics, Summary
-from dbmd.sweep import summarise, survey, sweep, sweep_and_keep
+from dbmd.survey import survey
+from dbmd.sweep import summarise, sweep, sweep_and_keep
 from strategies import statistics_of
 
 N, M, R = 157, 6, 3

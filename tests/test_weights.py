@@ -19,7 +19,8 @@ from dbmd.model.draw import Chances, draw_fraction, draw_uniform, moments
 from dbmd.model.evidence import Evidence
 from dbmd.model.measure import draw_by_distance, measure, tally
 from dbmd.model.start import nearest
-from dbmd.sweep import survey, sweep
+from dbmd.survey import survey
+from dbmd.sweep import sweep
 from profiles import examples
 from strategies import generators
 

@@ -15,7 +15,8 @@ from dbmd.model.result import Result, State
 from dbmd.model.statistics import Float
 from dbmd.model.uncertainty import uncertainty
 from dbmd.start import Setting
-from dbmd.sweep import survey, sweep
+from dbmd.survey import survey
+from dbmd.sweep import sweep
 
 
 def finish(state: State, setting: Setting, n_classes: int) -> Result:

@@ -37,7 +37,8 @@ from dbmd.model.problem import Problem
 from dbmd.model.result import Iteration, Result
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics
 from dbmd.protocols import Engine
-from dbmd.sweep import survey, sweep
+from dbmd.survey import survey
+from dbmd.sweep import sweep
 
 
 def update(

@@ -12,12 +12,9 @@ from numpy.typing import NDArray
 from dbmd.data.block import Chunk
 from dbmd.h_step import Covariance, HStep
 from dbmd.model.evidence import Evidence
-from dbmd.model.membership_sample import MembershipSample
 from dbmd.model.node import Node, continues
 from dbmd.model.parts import Parts
-from dbmd.model.profile import Profile
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary
-from dbmd.model.uncertainty import Squares
 from dbmd.protocols import NodeFunction
 
 
@@ -70,7 +67,7 @@ def sweep(
     origin = np.zeros(len(W)) if origin is None else origin
     norms = node.norms if node.origin is not None and np.array_equal(node.origin, origin) else None
     warm = warm and node.Ht is not None
-    Ht = _empty_memberships(node, W) if node.Ht is None else node.Ht
+    Ht = empty_memberships(node, W) if node.Ht is None else node.Ht
     h_step = HStep.prepare(
         node.samples,
         W,
@@ -87,7 +84,7 @@ def sweep(
         nonlocal has_gaps
         has_gaps |= chunk.gaps is not None
 
-    stats = _pass(node, h_step, origin, Ht, warm=warm, norms=norms is None, on_chunk=look)
+    stats = one_pass(node, h_step, origin, Ht, warm=warm, norms=norms is None, on_chunk=look)
     if has_gaps:
         norms = None  # what is expected in gaps changes from pass to pass
     elif norms is None:
@@ -137,149 +134,12 @@ def summarise(node: Node, V: Float, *, parts: Parts | None = None) -> tuple[Node
     return node, (parts or Parts.plain(V)).summaries(node.stats, V, node.origin)
 
 
-@dataclass(frozen=True)
-class Survey:
-    """The reply of the last sweep of a fit. It adds.
-
-    Attributes
-    ----------
-    stats : PerSource[Statistics]
-        Of the final model.
-    profile : Profile
-        Counts and histograms of its memberships.
-    sample : MembershipSample
-        Memberships of some samples, with their standard deviations.
-    squares : PerSource[Squares]
-        What the uncertainty of W needs.
-    """
-
-    stats: PerSource[Statistics]
-    profile: Profile
-    sample: MembershipSample
-    squares: PerSource[Squares]
-
-    def __add__(self, other: Survey) -> Survey:
-        return Survey(
-            self.stats + other.stats,
-            self.profile + other.profile,
-            self.sample + other.sample,
-            self.squares + other.squares,
-        )
-
-
-def survey(
-    node: Node,
-    V: Float,
-    *,
-    sigma2: Float,
-    prior: Float,
-    origin: Float,
-    parts: Parts | None = None,
-    evidence: Evidence | None = None,
-    n_classes: int = 0,
-    by_energy: bool = False,
-) -> tuple[Node, Survey]:
-    """Node: find the memberships from V and sigma alone, and send their statistics and profile.
-
-    Parameters are those of :func:`sweep`; ``n_classes`` is the number of known classes. The profile is that of the
-    memberships without the dark component; with ``by_energy`` they are multiplied by the norms of the components.
-    """
-    parts = parts or Parts.plain(V)
-    W = parts.W(V)
-    profile = Profile.zero(len(sigma2), parts.n_components, n_classes)
-    sample = MembershipSample.empty(len(sigma2), parts.n_components, with_std=True)
-    squares: PerSource[Squares] = PerSource()
-    Ht = _empty_memberships(node, W)
-    h_step = HStep.prepare(
-        node.samples,
-        W,
-        sigma2=sigma2,
-        prior=prior,
-        origin=origin,
-        evidence=evidence,
-        offsets=parts.offsets(V),
-    )
-    norms = parts.norms(V) if by_energy else None
-
-    def count(chunk: Chunk, h: NDArray[Any]) -> None:
-        nonlocal sample
-        shares = parts.shares(h, norms)
-        profile.count(shares, chunk.source_code, chunk.class_codes, chunk.weights)
-        kept = kept_of(chunk, node.samples.first_row, sample)
-        if len(kept):
-            std = h_step.posterior(chunk, h, parts, norms=norms, rows=kept).std
-            sample += drawn_from(chunk, shares, std, kept, node.samples.first_row, sample)
-
-    def add_squares(chunk: Chunk, h: NDArray[Any]) -> None:
-        nonlocal squares
-        squares += PerSource({chunk.source_code: Squares.of(chunk.Xt, h, chunk.weights, chunk.places)})
-
-    stats = _pass(node, h_step, origin, Ht, warm=False, norms=True, on_chunk=count, on_filled=add_squares)
-    rest = origin - h_step.shift
-    squares = PerSource({c: each.about(rest, stats[c]) for c, each in squares.items()})
-    return replace(node, Ht=Ht), Survey(stats, profile, sample, squares)
-
-
-def kept_of(chunk: Chunk, first_row: int, before: MembershipSample) -> NDArray[np.intp]:
-    """Return the positions of the samples of a chunk that may be kept beside those before them.
-
-    Parameters
-    ----------
-    chunk : Chunk
-        The samples.
-    first_row : int
-        Number of the first row of the block in the whole data.
-    before : MembershipSample
-        What they will be added to.
-    """
-    rows = first_row + chunk.numbers
-    counted = np.arange(len(rows)) if chunk.weights is None else np.flatnonzero(chunk.weights > 0.0)
-    return counted[before.candidates(rows[counted], chunk.source_code)]
-
-
-def drawn_from(
-    chunk: Chunk,
-    shares: NDArray[Any],
-    std: Float,
-    kept: NDArray[np.intp],
-    first_row: int,
-    before: MembershipSample,
-) -> MembershipSample:
-    """Return some samples of a chunk.
-
-    Parameters
-    ----------
-    chunk : Chunk
-        The samples.
-    shares : array of shape (rows, r)
-        Their memberships.
-    std : array of shape (number kept, r)
-        Standard deviations of the memberships of those that are kept.
-    kept : array of int
-        Their positions in the chunk.
-    first_row : int
-        Number of the first row of the block in the whole data.
-    before : MembershipSample
-        What it will be added to.
-    """
-    rows = first_row + chunk.numbers
-    none = np.full(len(kept), -1)
-    return replace(
-        before,
-        rows=rows[kept].astype(np.int64),
-        source_codes=np.full(len(kept), chunk.source_code, np.int64),
-        class_codes=(none if chunk.class_codes is None else chunk.class_codes[kept]).astype(np.int64),
-        memberships=shares[kept].astype(np.float64),
-        std=std,
-    )
-
-
-def _empty_memberships(node: Node, W: Float) -> NDArray[Any] | None:
+def empty_memberships(node: Node, W: Float) -> NDArray[Any] | None:
     """Return an array for the memberships of a node, shape (n_i, r); None if it does not keep them."""
     return np.empty((node.samples.shape[0], W.shape[1]), node.samples.dtype) if node.keeps_rows else None
 
 
-def _pass(
+def one_pass(
     node: Node,
     h_step: HStep,
     origin: Float,

@@ -51,6 +51,20 @@ READING = "reading the data"
     help="Column to copy into the output, an id say. May be given several times.",
 )
 @option(
+    "--std",
+    is_flag=True,
+    group=MAIN,
+    help="Write standard deviations of the memberships, too: columns NAME_std of parquet and csv.",
+)
+@option(
+    "--kind",
+    type=click.Choice(["peak", "mean"]),
+    default="peak",
+    show_default=True,
+    group=MAIN,
+    help="Which memberships: those of the largest posterior probability, or posterior means.",
+)
+@option(
     "--columns", type=Names(), group=DATA, help="Columns to take, with commas between them.  [default: as in the fit]"
 )
 @option("--drop", multiple=True, group=DATA, help="Column to leave out. May be given several times.")
@@ -65,6 +79,8 @@ def transform(
     keep: tuple[str, ...],
     columns: tuple[str, ...] | None,
     drop: tuple[str, ...],
+    std: bool,
+    kind: str,
     overwrite: bool,
     quiet: bool,
     as_json: bool,
@@ -80,16 +96,17 @@ def transform(
       dbmd transform model images.npy -o H.npy
 
     The output has a row for each row of DATA, in order: cluster (the largest membership), dbmd0, dbmd1, ... (which sum
-    to one; named as the patterns, if those are known), and brightness, if the model has it. Of h5ad files, the names of
-    cells come first, obs_names. An npy file has the memberships alone. An h5ad file has no X, but obsm X_dbmd, obs dbmd
-    (the cluster) and the model, as dbmd.tl.dbmd stores them. A row that is left out (--missing drop) has the cluster
-    -1. DATA may be of any size.
+    to one; named as the patterns, if those are known), with --std dbmd0_std, dbmd1_std, ..., and brightness, if the
+    model has it. Of h5ad files, the names of cells come first, obs_names. An npy file has the memberships alone. An
+    h5ad file has no X, but obsm X_dbmd, obs dbmd (the cluster) and the model, as dbmd.tl.dbmd stores them. A row that
+    is left out (--missing drop) has the cluster -1. DATA may be of any size.
     """
     from dbmd.data.files import open_readers
     from dbmd.dataset import open_data
     from dbmd.engines.local import available_threads
     from dbmd.estimator import load
-    from dbmd.estimator._memberships import membership_model
+    from dbmd.estimator._memberships import Wanted, membership_model
+    from dbmd.estimator._uncertainty import w_errors
     from dbmd.estimator.fitted import FittedArrays
     from dbmd.memberships import iter_memberships
 
@@ -101,11 +118,18 @@ def transform(
         raise FileNotFoundError(f"{output.parent}: no such folder to write {output.name} to.")
     if keep and output.suffix == ".npy":
         raise click.BadParameter("an npy file holds memberships alone: write parquet or csv.", param_hint="--keep")
+    if std and output.suffix not in (".parquet", ".csv"):
+        raise click.BadParameter(
+            f"{output.suffix[1:]} files have no place for standard deviations: write parquet or csv.",
+            param_hint="--std",
+        )
     clock = time.perf_counter()
     fitted = load(model)
     read["missing"] = fitted.missing = read["missing"] or fitted.missing
     arrays = FittedArrays.of(fitted)
+    wanted = Wanted(kind, std, w_errors(fitted) if std else None)
     names, own = fitted.get_feature_names_out(), ("cluster", "brightness") if fitted.brightness else ("cluster",)
+    own = (*own, *(f"{name}_std" for name in names)) if std else own
     reserved = ({"dbmd", "dbmd_brightness"} if output.suffix == ".h5ad" else {*own, *names}).intersection(keep)
     if reserved:
         raise click.BadParameter(f"the output has a column {min(reserved)!r} of its own.", param_hint="--keep")
@@ -120,7 +144,7 @@ def transform(
     if read["layer"] is read["obsm"] is None and data[0].lower().endswith(".h5ad"):
         read |= {name: about.get(name) for name in ("layer", "obsm")}
     readers = open_readers(data, **{name: value for name, value in read.items() if name not in ("missing", "dtype")})
-    chosen = _as_in_the_fit(fitted, readers[0], needs_source=arrays.noise_matters)
+    chosen = _as_in_the_fit(fitted, readers[0], needs_source=arrays.noise_matters or not wanted.is_plain)
     chosen |= {k: v for k, v in {"source": source, "columns": columns, "drop": drop}.items() if v}
     row_names = readers[0].row_names if all(reader.row_names for reader in readers) else None
     if row_names is not None and output.suffix != ".npy":
@@ -136,7 +160,7 @@ def transform(
         block = dataset.nodes(1, arrays.parts.n_patterns)[0].samples
         block = block if arrays.preparation is None else arrays.preparation.of(block)
         progress.phase("finding the noise of the sources")
-        pieces = iter_memberships(block, membership_model(arrays, dataset), n_threads=available_threads())
+        pieces = iter_memberships(block, membership_model(arrays, dataset, wanted), n_threads=available_threads())
         progress.phase("finding memberships")
         progress.rows_of_a_pass = n
         _write(output, _counting(_shown(pieces, progress), left_out), fitted, n, row_names)
@@ -241,8 +265,9 @@ def _write_table(path: Path, pieces: Iterable[Any], fitted: Any, suffix: str) ->
     writer = schema = None
     try:
         for window, Ht, brightness in pieces:
-            columns = {**window.extra, "cluster": labels_of(Ht).astype(np.int32)}
-            columns |= {str(name): np.ascontiguousarray(Ht[:, k]) for k, name in enumerate(names)}
+            columns = {**window.extra, "cluster": labels_of(Ht[:, : len(names)]).astype(np.int32)}
+            each = [*names, *(f"{name}_std" for name in names)][: Ht.shape[1]]
+            columns |= {str(name): np.ascontiguousarray(Ht[:, k]) for k, name in enumerate(each)}
             columns |= {"brightness": brightness} if fitted.brightness else {}
             table = pa.table(columns)
             if writer is None:

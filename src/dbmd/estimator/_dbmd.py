@@ -31,6 +31,7 @@ from dbmd.model.membership_sample import MembershipSample
 from dbmd.model.past import PastStatistics
 from dbmd.model.profile import Profile
 from dbmd.model.result import Iteration, State
+from dbmd.model.uncertainty import Uncertainty
 from dbmd.protocols import MakeEngine
 from dbmd.saved import directory
 
@@ -129,6 +130,9 @@ class DBMD(BriefRequestsMixin, PredictionMixin, CheckMixin, ClusterMixin, Callba
     scaled_components_ : ndarray of shape (n_components, n_features)
         The same in the units of the scaled data, from which memberships are computed. Without ``scaling`` and ``log``
         they are ``components_``.
+    components_std_ : ndarray of shape (n_components, n_features)
+        Standard deviations of ``components_``, in the same units. Not available with ``inference="map"``, and after
+        further batches.
     scale_ : ndarray of shape (n_features,)
         What the features are divided by, if ``scaling`` is "standard" or "minmax".
     component_names_ : ndarray of str of shape (n_components,)
@@ -177,7 +181,8 @@ class DBMD(BriefRequestsMixin, PredictionMixin, CheckMixin, ClusterMixin, Callba
         A summary of the memberships: counts, sizes and histograms for each source and cluster, and how the clusters
         agree with known classes.
     membership_sample_ : MembershipSample
-        Memberships of up to 3,000 samples, of all sources alike, with their row numbers, sources and known classes.
+        Memberships of up to 3,000 samples, of all sources alike, with their standard deviations (for the components as
+        they are), row numbers, sources and known classes.
     fit_info_ : dict
         Facts about the fit: n_samples, seconds, converged, seed, dtype, the fraction of the variance that is explained
         (of all data, and by source), classes, where the data come from, what noise levels are measured in,
@@ -289,6 +294,8 @@ class DBMD(BriefRequestsMixin, PredictionMixin, CheckMixin, ClusterMixin, Callba
     membership_sample_: MembershipSample
     fit_info_: dict[str, Any]
     _past: PastStatistics
+    _uncertainty: Uncertainty
+    _w_errors: NDArray[np.float64]
     _preparation: Preparation
     _scaled_components: NDArray[Any]
     _scaled_offsets: NDArray[np.float64]

@@ -30,7 +30,6 @@ REPEATS = 4  # made-up sets of the last round: their mean is the bias, and their
 LARGEST = 0.5  # entry of an error: beyond that W is not known at all
 STEPS, TOLERANCE, MEMORY = 40, 1e-4, 6  # of a fit: steps at most, last change relative to the simplex, steps kept
 WORSE = 2.0  # times the least change so far: where a fit begins again
-SPREAD = 0.25  # error of the errors, relative to their size
 SMALL = 1e-10  # relative length of a direction that the components do not span
 STEP_OF_NOISE = 0.5  # levels whose logarithms differ by less than about this are taken as one
 
@@ -84,10 +83,9 @@ def likely_errors(W: Float, is_free: NDArray[np.bool_], noise: Float, n: Float, 
 
 
 def variance_within(W: Float, errors: Float) -> Float:
-    """Return the variance of components within their plane, shape (r, m): mean squares of likely errors.
+    """Return the variance of components within their plane, shape (r, m).
 
-    The direction of the errors is known less well than their size. So a part of their square is spread over all
-    directions of the plane, and all components that are not exact.
+    The size of an error is known better than its direction: its mean square is spread over all directions of the plane.
 
     Parameters
     ----------
@@ -96,14 +94,10 @@ def variance_within(W: Float, errors: Float) -> Float:
     errors : array of shape (k, r, r)
         Likely errors.
     """
-    squares = np.mean(np.square(W @ errors), axis=0)
     U, sizes, _ = np.linalg.svd(W - W.mean(axis=1, keepdims=True), full_matrices=False)
-    U, is_off = U[:, sizes > SMALL * max(float(sizes[0]), 1e-300)], squares.any(axis=0)
-    if not is_off.any():
-        return np.asarray(squares.T)
-    in_each = squares.sum() / (is_off.sum() * max(U.shape[1], 1))
-    spread = SPREAD**2 * in_each * np.square(U).sum(axis=1)
-    return np.asarray((squares + np.outer(spread, is_off)).T)
+    U = U[:, sizes > SMALL * max(float(sizes[0]), 1e-300)]
+    squares = np.square(W @ errors).sum(axis=1).mean(axis=0)
+    return np.outer(squares / max(U.shape[1], 1), np.square(U).sum(axis=1))
 
 
 def dirichlet_of(moments: Float) -> Float:
