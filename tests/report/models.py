@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from dbmd import DBMD
+from dbmd.model.membership_sample import MembershipSample
 from dbmd.model.profile import Profile
 from dbmd.model.result import Iteration
 
@@ -128,3 +129,25 @@ def large():
         data={"paths": [f"{long} {c}" for c in range(1000)], "source": long, "label": long, "fingerprint": long},
         command=long * 100,
     )
+
+
+def sample_of(model, n=300, H=None, classes=0):
+    """Memberships of some samples of a model, as a fit keeps them."""
+    rng = np.random.default_rng(0)
+    r, n_sources = len(model.components_), len(model.sources_)
+    H = rng.dirichlet(np.full(r, 0.3), n) if H is None else H
+    class_codes = rng.integers(-1, classes, len(H)) if classes else np.full(len(H), -1)
+    limit = MembershipSample.empty(n_sources, r).limit
+    return MembershipSample(np.arange(len(H)) * 3, rng.integers(0, n_sources, len(H)), class_codes, H, None, limit)
+
+
+def with_views():
+    """Spectra of three patterns with their deviation, of the pixels of a picture, and what a page of them needs."""
+    t = np.linspace(0, 1, 60)
+    model = made_up(r=3, m=60, n=24 * 30, classes=list("xy"), features=[f"{400 + 5 * j} nm" for j in range(60)])
+    model.components_ = np.stack([np.exp(-(((t - c) / 0.15) ** 2)) for c in (0.2, 0.5, 0.8)])
+    model.components_std_ = np.full((3, 60), 0.02)
+    model.membership_sample_ = sample_of(model, classes=2)
+    H = np.random.default_rng(0).dirichlet(np.full(3, 0.4), 24 * 30)
+    H[5] = np.nan
+    return model, {"map_shape": (24, 30), "memberships": H}

@@ -14,6 +14,7 @@ import pytest
 from report import models
 
 pytestmark = pytest.mark.browser
+MARKS = "circle, rect, canvas, path.line"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -58,10 +59,12 @@ def folder(tmp_path_factory, digits):
     write(models.warned(), folder / "warned.html")
     write(models.with_parts(), folder / "parts.html")
     write(models.wide(), folder / "wide.html")
+    model, options = models.with_views()
+    write(model, folder / "views.html", **options)
     return folder
 
 
-PAGES = ("digits", "images", "evil", "many", "small", "colours", "warned", "parts")
+PAGES = ("digits", "images", "evil", "many", "small", "colours", "warned", "parts", "views")
 
 
 @pytest.fixture
@@ -103,7 +106,7 @@ def test_every_chart_has_marks_and_nothing_is_wider_than_the_page(visit, name):
     page = visit(name)
     assert charts(page)
     for chart in charts(page):
-        assert chart.locator("circle, rect, canvas").count() > 1
+        assert chart.locator(MARKS).count() > 1
         assert not page.evaluate("(host) => host.innerHTML.match(/NaN|undefined|Infinity/)", chart.element_handle())
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
@@ -186,13 +189,13 @@ def test_names_of_rows_differ_even_when_cut(visit):
     assert len({name for name in names if "…" in name}) == 40
 
 
-@pytest.mark.parametrize("name", ["digits", "images", "many"])
+@pytest.mark.parametrize("name", ["digits", "images", "many", "views"])
 def test_charts_answer_to_pointer_and_keyboard(visit, name):
     page = visit(name)
     tip = page.locator("#tip")
     for chart in charts(page):
         chart.scroll_into_view_if_needed()
-        chart.locator("circle, rect, canvas").nth(1).hover(force=True)
+        chart.locator(MARKS).nth(1).hover(force=True)
         assert tip.is_visible()
         assert tip.inner_text().strip()
         page.mouse.move(2, 2)
@@ -284,3 +287,50 @@ def test_paper_is_white_even_from_a_dark_screen(visit):
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert len(page.pdf()) > 10_000
+
+
+def test_every_choice_of_a_view_draws_and_has_its_numbers(visit):
+    page = visit("views", width=360)
+    for group in ("lines-view", "map-size", "simplex-view", "simplex-colour", "mix-view"):
+        buttons = page.locator(f'[data-group="{group}"] button')
+        chart = page.locator(f'section:has([data-group="{group}"]) [data-chart]').first
+        for i in range(buttons.count()):
+            buttons.nth(i).click()
+            html = chart.inner_html()
+            assert len(html) > 1000
+            assert not re.search("NaN|undefined|Infinity", html)
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    tables = page.evaluate("""() => ["lines", "maps", "simplex", "mix"].map((name) => {
+      const rows = document.querySelector(`[data-chart="${name}"]`).closest("figure").__table();
+      return [rows.length, new Set(rows.map((row) => row.length)).size];
+    })""")
+    assert tables == [[61, 1], [24 * 30, 1], [301, 1], [5, 1]]  # with the header; one pixel was left out
+
+
+def test_a_pointer_on_a_map_tells_the_memberships_of_the_pixel(visit):
+    page = visit("views")
+    canvas = page.locator('[data-chart="maps"] canvas').nth(1)
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 5.5 / 30, box["y"] + box["height"] * 0.5 / 24)
+    assert page.locator("#tip").inner_text().splitlines() == ["Row 0, column 5", "left out"]
+    page.mouse.move(box["x"] + box["width"] * 6.5 / 30, box["y"] + box["height"] * 2.5 / 24)
+    told = page.locator("#tip").inner_text().splitlines()
+    _, options = models.with_views()
+    assert told[0] == "Row 2, column 6"
+    assert float(told[1].split(": ")[1]) == pytest.approx(options["memberships"][2 * 30 + 6].max(), abs=0.01)
+    assert page.locator('[data-chart="maps"] .cursor:visible').count() == 4
+
+
+def test_the_list_of_features_can_be_searched(visit):
+    page = visit("many")
+    page.locator("details:has(.feature-list) summary").click()
+    rows = page.locator(".feature-list tbody tr")
+    assert rows.count() == 100
+    first = rows.first.inner_text()
+    page.locator(".feature-list select").select_option(index=3)
+    assert rows.first.inner_text() != first
+    name = rows.nth(7).locator("th").inner_text()
+    page.locator(".feature-list input").fill(name.lower())
+    assert rows.count() == 1
+    assert rows.first.locator("td").first.inner_text() == "8"

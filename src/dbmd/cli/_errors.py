@@ -22,6 +22,8 @@ from dbmd.errors import EngineError
 
 # Errors that a user can fix: wrong values, unreadable files, no space, no memory, a missing package, no cluster.
 EXPECTED = (ValueError, TypeError, OSError, MemoryError, ImportError, EngineError)
+# How messages on parameters begin.
+ABOUT_PARAMETERS = ("The '", 'The "solver_options', "image_shape ", "map_shape ")
 # The messages of Python and pyarrow when the system refuses a thread: their exceptions have no class of their own.
 NO_THREAD = re.compile("can't start new thread|Failed to launch worker thread")
 
@@ -130,5 +132,5 @@ def sentence(error: BaseException) -> str:
             "or use fewer (DBMD_NUM_THREADS=1)."
         )
     # Only messages on parameters: others hold names of files and columns, which must not be translated.
-    message = in_options(message) if message.startswith(("The '", 'The "solver_options')) else message
+    message = in_options(message) if message.startswith(ABOUT_PARAMETERS) else message
     return remedies_in_options(message)

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from dbmd._utils.model_files import MODEL, OWNED, REPORT, checkpoint_path
+from dbmd._utils.model_files import MAP, MODEL, OWNED, REPORT, checkpoint_path
 from dbmd._utils.text import printable, quoted
 from dbmd.algorithm import COLD_EVERY
 from dbmd.cli._errors import sentence
+from dbmd.cli._map import collect_map, saved_map
 from dbmd.cli._options import in_options, option_name
 from dbmd.cli._output import print_json, print_message, print_result
 from dbmd.cli._phases import Phases
@@ -33,11 +34,14 @@ from dbmd.estimator import DBMD, Choice, load
 from dbmd.estimator._checking import check_dataset
 from dbmd.estimator._number import choice_for, choice_from
 from dbmd.model.known import Known
+from dbmd.model.membership_map import MembershipMap, check_map_shape
 from dbmd.model.result import State
 from dbmd.report.basis import check_image_shape
+from dbmd.report.ordered import Patterns
 from dbmd.report.page import write
 from dbmd.saved.checkpoint import Checkpoint, chosen_before
 from dbmd.saved.lock import Lock
+from dbmd.saved.membership_map import write_map
 from dbmd.storage import check_can_write, remove_leftovers
 
 # Parameters that may differ between a run and the one that resumes it: they do not change the result.
@@ -68,6 +72,10 @@ class FitRun:
         Whether to write the report.
     image_shape : tuple of int, optional
         Of the components in the report.
+    map_shape : tuple of int, optional
+        Of the picture whose pixels are the rows; by default that of the data, if they have one.
+    patterns : {"auto", "lines", "images", "bars"}
+        How the report shows the components.
     quiet, as_json : bool
         What to print.
     """
@@ -82,6 +90,8 @@ class FitRun:
     check: bool
     wants_report: bool
     image_shape: tuple[int, ...] | None
+    map_shape: tuple[int, ...] | None
+    patterns: Patterns
     quiet: bool
     as_json: bool
 
@@ -104,12 +114,16 @@ class FitRun:
     def keep_finished_model(self) -> None:
         """Check that the model is the one that this run would give, and complete what an interruption left undone."""
         model = load(self.output)
-        self._check_is_same(model, open_data(self.data, **self.read))
+        data = open_data(self.data, **self.read)
+        self._check_is_same(model, data)
         self._message(f"{printable(self.output)} is finished: there is nothing to resume.")
         with suppress(OSError), Lock(self.output):  # unless another process writes there, or nothing can be written
             self._remove_leftovers()
+        shape = self._map_shape(data)
+        if shape is not None and not (self.output / MAP).exists():
+            write_map(collect_map(model, data, shape), self.output)
         if self.wants_report and not self.page.exists():
-            write(model, self.page, image_shape=self.image_shape)
+            self._write_page(model)
         if self.as_json:
             print_json(self._found(model, self.page if self.page.exists() else None))
 
@@ -142,7 +156,7 @@ class FitRun:
             self._check_can_write()
             self._remove_leftovers()
             with SavesWhenStopped(lock) as stopping:
-                model, checkpoint = self._fit(stopping)
+                model, checkpoint, found = self._fit(stopping)
                 with Phases("saving the model", quiet=self.quiet):
                     self._save(model, checkpoint)
             with (
@@ -152,9 +166,19 @@ class FitRun:
                 Phases("writing the report", quiet=self.quiet),
             ):
                 checkpoint.remove()
+                if found is not None:
+                    write_map(found, self.output)
                 if self.wants_report:
-                    write(model, self.page, image_shape=self.image_shape)
+                    self._write_page(model)
         return model
+
+    def _write_page(self, model: DBMD) -> None:
+        found = saved_map(model, self.output)
+        write(model, self.page, image_shape=self.image_shape, memberships=found, patterns=self.patterns)
+
+    def _map_shape(self, data: Dataset) -> tuple[int, int] | None:
+        """Return the shape of the picture whose pixels are the rows, checked; None if they are not."""
+        return check_map_shape(self.map_shape or data.map_shape, data.shape[0])
 
     def _check_can_write(self) -> None:
         check_can_write(self.output, overwrite=self.overwrite or self.resume, owned=OWNED)
@@ -166,10 +190,10 @@ class FitRun:
 
     def _remove_leftovers(self) -> None:
         """Remove what a run that was killed while it wrote left beside its files."""
-        for path in (self.output.resolve(), self.checkpoint_file, self.page):
+        for path in (self.output.resolve(), self.checkpoint_file, self.page, self.output / MAP):
             remove_leftovers(path)
 
-    def _fit(self, stopping: SavesWhenStopped) -> tuple[DBMD, Checkpoint]:
+    def _fit(self, stopping: SavesWhenStopped) -> tuple[DBMD, Checkpoint, MembershipMap | None]:
         """Fit the data, from the checkpoint if there is one to resume; print warnings after the progress."""
         model = DBMD(**self.params)
         with (
@@ -179,6 +203,7 @@ class FitRun:
         ):
             if self.wants_report:
                 check_image_shape(self.image_shape, data.shape[1])
+            map_shape = self._map_shape(data)
             progress.print_line(_description(data))
             choice = self._choice(model, data, progress)
             checkpoint = self._checkpoint(data, progress, choice)
@@ -195,6 +220,12 @@ class FitRun:
 
             compared = check_dataset(model, data, progress.phase) if self.check else None
             model.fit_data(data, resume=state, on_iteration=on_iteration, on_phase=progress.phase, choice=choice)
+            found = None
+            if map_shape is not None:
+                progress.phase("memberships for the map")
+                # A cluster has the rows at its nodes: here they are read from the files.
+                here = data if self.params["engine"] == "local" else open_data(self.data, **self.read)
+                found = collect_map(model, here, map_shape)
         if compared is not None:
             model.fit_info_["check"] = dict(compared.gains)
             model.fit_info_["warnings"] += [finding.asdict() for finding in compared.findings()]
@@ -206,7 +237,7 @@ class FitRun:
         texts += [finding["command_text"] for finding in model.fit_info_["warnings"]]
         for text in dict.fromkeys(texts):
             self._message(f"Note: {text}")
-        return model, checkpoint
+        return model, checkpoint, found
 
     def _choice(self, model: DBMD, data: Dataset, progress: Progress) -> Choice | None:
         """Return how many patterns to take, of the checkpoint if there is one to resume; None if that was given."""

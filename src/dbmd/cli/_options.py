@@ -35,7 +35,10 @@ def in_options(message: str) -> str:
     parameter = r"The '(\w+)' (?:parameter of DBMD|array)"
     of_the_solver = r"""The "solver_options\['(\w+)'\]" parameter of DBMD"""
     two_of_the_solver = r"\b(\w+) or (\w+) in solver_options\b"
-    name = r"\b(n_components(?!='auto')|random_state|n_nodes|solver_options|max_iter|n_init|tol|sample_weight)\b"
+    name = (
+        r"\b(n_components(?!='auto')|random_state|n_nodes|solver_options|max_iter|n_init|tol|sample_weight|image_shape"
+        r"|map_shape)\b"
+    )
     # These are words of plain English, too.
     words = "brightness|known|log|missing|n_components|nonnegative|offsets|scaling|shares"
     value = rf"\b({words})=(?:'(\w+)'|(True)|(False)|(?!\w))"
@@ -111,17 +114,21 @@ class Names(click.ParamType):  # type: ignore[type-arg]
 
 
 class Shape(click.ParamType):  # type: ignore[type-arg]
-    """Sizes of an image: 28x28."""
+    """Sizes of an image: 28x28, or 32x32x3 if it may have colours."""
 
     name = "shape"
+
+    def __init__(self, *, in_colours: bool = True) -> None:
+        self.lengths = (2, 3) if in_colours else (2,)
+        self.examples = "28x28 or 32x32x3" if in_colours else "95x95"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         """Return the sizes."""
         if isinstance(value, tuple):
             return value
         sides = value.lower().replace("×", "x").split("x")  # noqa: RUF001, people do type it
-        if len(sides) not in (2, 3) or not all(side.isdecimal() and int(side) for side in sides):
-            self.fail(f"{value!r} is not a height and a width, such as 28x28 or 32x32x3.", param, ctx)
+        if len(sides) not in self.lengths or not all(side.isdecimal() and int(side) for side in sides):
+            self.fail(f"{value!r} is not a height and a width, such as {self.examples}.", param, ctx)
         return tuple(int(side) for side in sides)
 
 
@@ -157,6 +164,12 @@ class Counts(click.ParamType):  # type: ignore[type-arg]
                 self.fail(f"{part.strip()!r} has no numbers: the first must be the smaller one.", param, ctx)
             found.update(range(first, last + 1, step))
         return tuple(sorted(found))
+
+
+def needs_image_shape(patterns: str, image_shape: tuple[int, ...] | None) -> None:
+    """Raise a usage error if patterns are to be shown as images whose shape is not said."""
+    if patterns == "images" and image_shape is None:
+        raise click.BadParameter("images have a shape: give --image-shape, such as 28x28.", param_hint="--patterns")
 
 
 class NumberOrName(click.ParamType):  # type: ignore[type-arg]

@@ -17,6 +17,7 @@ from dbmd.cli._options import (
     Seconds,
     Shape,
     hvg_option,
+    needs_image_shape,
     printing_options,
     reading_options,
 )
@@ -24,6 +25,7 @@ from dbmd.config import INFERENCES, NOISES, SCALINGS, SHARES, Config
 from dbmd.data.address import is_address, shown
 from dbmd.errors import first_line
 from dbmd.registry import names
+from dbmd.report.ordered import PATTERNS, Patterns
 from dbmd.storage import open_file
 
 DEFAULT = Config()
@@ -106,6 +108,20 @@ READING = (
 )
 @option("--report/--no-report", "wants_report", default=True, group=OUTPUT, help="Write report.html into the model.")
 @option("--image-shape", type=Shape(), group=OUTPUT, help="Show patterns as images in the report: 28x28.")
+@option(
+    "--map-shape",
+    type=Shape(in_colours=False),
+    group=OUTPUT,
+    help="The rows are pixels of a picture, 95x95: show memberships as maps in the report.",
+)
+@option(
+    "--patterns",
+    type=click.Choice(PATTERNS),
+    default="auto",
+    show_default=True,
+    group=OUTPUT,
+    help="How the report shows patterns: along features in order, as images, or by the features that matter most.",
+)
 @option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
@@ -213,6 +229,8 @@ def fit(
     check: bool,
     wants_report: bool,
     image_shape: tuple[int, ...] | None,
+    map_shape: tuple[int, ...] | None,
+    patterns: Patterns,
     quiet: bool,
     as_json: bool,
     **options: Any,
@@ -225,6 +243,7 @@ def fit(
       dbmd fit measurements/ -k 8 --source @file -o model
       dbmd fit a.parquet b.parquet -k 10 --source lab --label kind --drop id -o model
       dbmd fit images.npy -k 10 --image-shape 28x28 -o model
+      dbmd fit scene.npy -k 4 --map-shape 100x100 --brightness -o model
       dbmd fit pixels.npy --known minerals.csv --max-iter 0 --brightness -o model
       dbmd fit big.parquet -k 20 -o model --resume
 
@@ -236,6 +255,7 @@ def fit(
     read = reading(options)
     params = parameters(**options, missing=read["missing"])
     Config(**params)  # a wrong value is reported now, not after the data were read
+    needs_image_shape(patterns, image_shape)
     if not output.name:
         raise click.BadParameter("name a directory for the model to be made.", param_hint="-o")
     run = FitRun(
@@ -249,6 +269,8 @@ def fit(
         check=check,
         wants_report=wants_report,
         image_shape=image_shape,
+        map_shape=map_shape,
+        patterns=patterns,
         quiet=quiet,
         as_json=as_json,
     )

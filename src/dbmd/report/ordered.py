@@ -45,15 +45,18 @@ def places(names: Sequence[Any] | None) -> tuple[NDArray[np.float64], str, bool]
     """
     if names is None or len(names) < 2:
         return None
-    found = [NUMBER.fullmatch(str(name).strip()) for name in names]
-    around = {(each[1], each[3]) for each in found if each}
-    if None in found or len(around) != 1:
-        return None
-    values = np.array([float(each[2]) for each in found if each])
+    values = np.empty(len(names))
+    around = None
+    for j, name in enumerate(names):
+        found = NUMBER.fullmatch(str(name).strip())
+        around = (found[1], found[3]) if found and not j else around
+        if found is None or around != (found[1], found[3]):
+            return None
+        values[j] = float(found[2])
     steps = np.diff(values)
     if not np.isfinite(values).all() or not ((steps > 0).all() or (steps < 0).all()):
         return None
-    before, after = next(iter(around))
+    before, after = around or ("", "")
     counts = values[0] in (0, 1) and bool((steps == 1).all())
     return values, after.strip(" _"), counts or bool(before.strip())
 

@@ -40,7 +40,11 @@ def text(value: Any, limit: int = NAME) -> str:
     >>> text("a very long name", 10)
     'a ver…name'
     """
-    line = "".join(c if c.isprintable() else " " for c in clean(value)).strip()
+    line = clean(value).strip()
+    if len(line) > 8 * limit:  # what is cut anyway need not be looked at
+        line = line[: 4 * limit] + line[-4 * limit :]
+    if not line.isprintable():
+        line = "".join(c if c.isprintable() else " " for c in line).strip()
     if len(line) <= limit:
         return line
     end = (limit - 1) // 2

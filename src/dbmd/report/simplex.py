@@ -14,6 +14,7 @@ from dbmd.report.plain import number
 
 POINTS = 3_000
 CLASSES = 40  # with a colour of their own, the most frequent
+EPS = 1e-12  # of the largest square: an axis shorter than that is none
 NAMED = 3  # largest memberships that are said of a sample
 TRIANGLE = np.array([[0.5, np.sqrt(0.75)], [0.0, 0.0], [1.0, 0.0]])  # the largest cluster on top
 
@@ -26,12 +27,14 @@ def plane(W: NDArray[Any], sizes: NDArray[Any], used: NDArray[np.intp]) -> tuple
     """
     mean = np.average(W[used], axis=0, weights=sizes[used] if sizes[used].sum() > 0 else None)
     centred = np.asarray(W - mean, float)
-    _, values, axes = np.linalg.svd(centred[used], full_matrices=False)
+    # Inner products of the few components instead of their many features.
+    squares, axes = np.linalg.eigh(centred[used] @ centred[used].T)
+    squares, axes = squares[::-1].clip(0), axes[:, ::-1]
     corners = np.zeros((len(W), 2))
-    found = centred @ axes[:2].T
-    corners[:, : found.shape[1]] = found
+    for axis in range(min(2, len(used))):
+        if squares[axis] > EPS * squares[0]:
+            corners[:, axis] = centred @ (axes[:, axis] @ centred[used]) / np.sqrt(squares[axis])
     corners *= np.where(corners[sizes.argmax()] * np.array([1, -1]) > 0, -1.0, 1.0)
-    squares = values**2
     return corners, float(squares[:2].sum() / squares.sum()) if squares.sum() > 0 else 1.0
 
 
