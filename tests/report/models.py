@@ -141,12 +141,18 @@ def sample_of(model, n=300, H=None, classes=0):
     return MembershipSample(np.arange(len(H)) * 3, rng.integers(0, n_sources, len(H)), class_codes, H, None, limit)
 
 
+def with_std(model, std):
+    """Return the model with standard deviations of its components, as if a fit had found them."""
+    model.__class__ = type("DBMD", (DBMD,), {"components_std_": std})
+    return model
+
+
 def with_views():
     """Spectra of three patterns with their deviation, of the pixels of a picture, and what a page of them needs."""
     t = np.linspace(0, 1, 60)
     model = made_up(r=3, m=60, n=24 * 30, classes=list("xy"), features=[f"{400 + 5 * j} nm" for j in range(60)])
     model.components_ = np.stack([np.exp(-(((t - c) / 0.15) ** 2)) for c in (0.2, 0.5, 0.8)])
-    model.components_std_ = np.full((3, 60), 0.02)
+    model = with_std(model, np.full((3, 60), 0.02))
     model.membership_sample_ = sample_of(model, classes=2)
     H = np.random.default_rng(0).dirichlet(np.full(3, 0.4), 24 * 30)
     H[5] = np.nan

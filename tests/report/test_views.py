@@ -17,7 +17,7 @@ from dbmd.report.compute import describe
 from dbmd.report.ordered import are_ordered, places, smoothness
 from dbmd.report.page import render
 from dbmd.report.simplex import TRIANGLE, plane
-from report.models import made_up, sample_of, with_views
+from report.models import made_up, sample_of, with_std, with_views
 
 # -- which way patterns are shown -----------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ def test_what_cannot_be_shown_is_refused_in_words():
 
 def test_lines_have_the_values_and_their_deviation():
     model = made_up(r=3, m=50, features=[str(400 + j) for j in range(50)])
-    model.components_std_ = np.abs(model.components_) / 10
+    model = with_std(model, np.abs(model.components_) / 10)
     d = describe(model)
     order = [int(cluster["name"]) for cluster in d["clusters"]]
     assert d["basis"]["kind"] == "lines"

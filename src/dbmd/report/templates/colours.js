@@ -1,7 +1,7 @@
 "use strict";
 // Colours that tell clusters, sources and classes apart. A cluster has the same colour in every chart.
 
-const KINDS = {
+const CHOSEN = {
   light: ["#2274b5", "#e07b12", "#2b9a66", "#c23b5e", "#7f5bb5", "#8d6235", "#27a7b8", "#dd7fb2", "#99972a", "#66727f", "#24407f", "#6db552"],
   dark: ["#5aa9e6", "#f39c3d", "#4cc38a", "#ee6b8b", "#a98be0", "#c29563", "#4fd0df", "#f2a7cf", "#c9c74e", "#9aa7b4", "#8ea7ee", "#9bdb7f"],
 };
@@ -10,7 +10,7 @@ const KINDS = {
 function kindColour(k, n) {
   const theme = document.documentElement.dataset.theme;
   if (k < 0) return theme === "dark" ? "#5c6670" : "#b4bac1"; // one that has no name here
-  if (n <= KINDS.light.length) return KINDS[theme][k];
+  if (n <= CHOSEN.light.length) return CHOSEN[theme][k];
   const hue = 2 * Math.PI * ((0.69 + k * 0.618034) % 1), chroma = 0.13 - 0.03 * (k % 2);
   const light = [0.6, 0.47, 0.72][k % 3] + (theme === "dark" ? 0.1 : 0);
   return `rgb(${toRgb([light, chroma * Math.cos(hue), chroma * Math.sin(hue)])})`;

@@ -60,7 +60,6 @@ const charts = {
   }),
 
   mix: (host) => {
-    tableOfMix(host);
     if (pressed("mix-view") !== "table") return mixAsBars(host);
     const { fractions, counts, overall } = data.mix;
     // Against all samples, so that colours stand out only where a source is different.

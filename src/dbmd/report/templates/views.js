@@ -72,7 +72,7 @@ const views = {
     ]);
     return maps(host, {
       ...found, values, cluster, names, size: pressed("map-size"),
-      titles: [["Clusters", "largest membership"], ...clusters.map((each) => [each.title, percent(each.fraction)])],
+      titles: [["Clusters", "largest membership"], ...clusters.map((each) => [clusterTitle(each), percent(each.fraction)])],
       tips: [
         { title: "Map of the clusters", lines: [where, "each pixel in the colour of its largest membership"] },
         ...clusters.map((each) => ({ title: `Map of ${inside(each)}`, lines: [where, `${percent(each.fraction)} of all memberships`] })),
@@ -103,7 +103,7 @@ const views = {
     return simplex(host, {
       x, y, ternary, extent: ternary ? [1, Math.sqrt(0.75)] : found.extent,
       corners: clusters.map((cluster, k) => ({
-        x: places[k] ? places[k][0] : 0, y: places[k] ? places[k][1] : 0, name: clusters.length > 12 ? cluster.name : clusterLabel(cluster),
+        x: places[k] ? places[k][0] : 0, y: places[k] ? places[k][1] : 0, name: (clusters.length > 12 ? cluster.name : clusterLabel(cluster)) + doubt(cluster),
         colour: by === "cluster" ? clusterColour(k) : "var(--ink)", shown: ternary || found.shown[k],
         tip: { title: clusterTitle(cluster), lines: ["a corner: the pattern alone", `${percent(cluster.fraction)} of all memberships`] },
       })).filter((corner) => corner.shown),
@@ -126,16 +126,11 @@ const views = {
 // What each source holds, as bars of the clusters' colours. Clusters that are not shown make one part.
 function mixOfSources() {
   const { fractions, overall } = data.mix, hidden = clusters.length < data.n_clusters;
-  const kinds = clusters.map((cluster, j) => ({ name: clusterLabel(cluster), colour: clusterColour(j) }));
+  const kinds = clusters.map((cluster, j) => ({ name: clusterLabel(cluster) + doubt(cluster), colour: clusterColour(j) }));
   if (hidden) kinds.push({ name: "all others", colour: kindColour(-1) });
   const whole = (row) => (hidden ? [...row, Math.max(row.reduce((rest, value) => rest - value, 1), 0)] : row);
   const rows = [{ name: "all sources", fractions: whole(overall), strong: true }, ...sources.map((source, i) => ({ name: source.name, fractions: whole(fractions[i]) }))];
   return { kinds, rows };
-}
-
-function tableOfMix(host) {
-  const { kinds, rows } = mixOfSources();
-  setTable(host, () => [["source", ...kinds.map((kind) => kind.name)], ...rows.map((row) => [row.name, ...row.fractions])]);
 }
 
 function mixAsBars(host) {
