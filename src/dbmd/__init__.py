@@ -37,12 +37,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"  # the only place: pyproject.toml takes it from here
-__all__ = ["DBMD", "__version__", "choose_components", "engines", "errors", "load", "metrics", "open_data", "tl"]
+__all__ = [
+    "DBMD",
+    "__version__",
+    "choose_components",
+    "engines",
+    "errors",
+    "load",
+    "metrics",
+    "open_data",
+    "open_report",
+    "pl",
+    "tl",
+]
 
 if TYPE_CHECKING:
     from dbmd import engines, errors, metrics, pl, tl
     from dbmd.dataset import open_data
     from dbmd.estimator import DBMD, choose_components, load
+    from dbmd.report.browse import open_report
 
 
 # Loaded when first used: scikit-learn takes a second, and not every use of dbmd needs it.
@@ -51,6 +64,7 @@ _HOMES = {
     "choose_components": "dbmd.estimator",
     "load": "dbmd.estimator",
     "open_data": "dbmd.dataset",
+    "open_report": "dbmd.report.browse",
 }
 _MODULES = ("engines", "errors", "metrics", "tl")  # not spark: import * must work without pyspark
 

@@ -2,6 +2,7 @@
 
     _dbmd.py         the class: parameters, fitting, saving
     _prediction.py   the methods of a fitted model: transform, predict, score, ...
+    _reporting.py    the page about a fitted model
     _opening.py      X, sources and weights in any form, opened and checked: a Dataset
     _fitting.py      a Dataset through algorithm.py (a fit) or online.py (a further batch)
     _learned.py      attributes from the result of the algorithm

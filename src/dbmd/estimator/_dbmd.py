@@ -26,6 +26,7 @@ from dbmd.estimator._learned import usable_attributes
 from dbmd.estimator._number import choice_for, choice_from, config_for
 from dbmd.estimator._opening import opened
 from dbmd.estimator._prediction import PredictionMixin
+from dbmd.estimator._reporting import ReportMixin
 from dbmd.estimator._requests import BriefRequestsMixin
 from dbmd.model.membership_sample import MembershipSample
 from dbmd.model.past import PastStatistics
@@ -38,7 +39,9 @@ from dbmd.saved import directory
 __all__ = ["DBMD", "load"]
 
 
-class DBMD(BriefRequestsMixin, PredictionMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator):
+class DBMD(
+    BriefRequestsMixin, PredictionMixin, ReportMixin, CheckMixin, ClusterMixin, CallbackSupportMixin, BaseEstimator
+):
     """Distributed Bayesian matrix decomposition: soft clusters of samples from sources of different noise.
 
     Every sample x of source c is a mixture of r basis vectors and noise, x = W h + N(0, sigma_c^2), with h on the

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dbmd._utils.model_files import REPORT
 from dbmd.report import view_words, words
 from dbmd.report.compute import describe
 from dbmd.report.html import standing_alone
@@ -112,6 +113,18 @@ def write(
         model, image_shape=image_shape, map_shape=map_shape, memberships=memberships, patterns=patterns, title=title
     )
     write_file(path, page.encode("utf-8"))
+    return path
+
+
+def page_path(path: str | os.PathLike[str]) -> Path:
+    """Return where to write a page: the file itself, or ``report.html`` in a folder; a ValueError for other files."""
+    path = Path(path)
+    if path.is_dir():
+        return path / REPORT
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"The page must end in .html, or be put in a folder that is there. Got {str(path)!r}.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path.parent}: no such folder to write {path.name} to.")
     return path
 
 
