@@ -10,6 +10,7 @@ from dbmd.cli.demo import demo
 from dbmd.cli.experiment import experiment
 from dbmd.cli.fit import fit
 from dbmd.cli.info import info
+from dbmd.cli.patterns import patterns
 from dbmd.cli.rank import rank
 from dbmd.cli.report import report
 from dbmd.cli.transform import transform
@@ -23,5 +24,5 @@ def main() -> None:
     """Distributed Bayesian matrix decomposition: soft clusters of samples from sources of different noise."""
 
 
-for command in (demo, rank, fit, transform, report, experiment, info):
+for command in (demo, rank, fit, transform, report, patterns, experiment, info):
     main.add_command(command)

@@ -64,11 +64,8 @@ def describe_features(
     def name(feature: int) -> str:
         return text(names[feature]) if names is not None else f"feature {feature}"
 
-    weight = np.ones(m)
-    if own_scale and m <= FEATURES:  # different units: divide each feature by its standard deviation
-        own = difference[used].std(axis=0)
-        weight = np.divide(1, own, out=np.zeros(m), where=own > 0)
-        leading = _leading(np.abs(difference * weight), FEATURES)
+    weight = rank_weight(difference[used])
+    leading = _leading(np.abs(difference * weight), FEATURES)
     top = []
     for k in range(r):
         strength = np.abs(difference[k] * weight)
@@ -86,6 +83,18 @@ def describe_features(
         "top": top,
         "ranked": describe_ranked(W, mean, weight, std, names),
     }
+
+
+def rank_weight(difference: NDArray[Any]) -> NDArray[Any]:
+    """Return by what differences from the mean, shape (r, m), are multiplied before they are ranked, shape (m,).
+
+    A few features of very different spread have units of their own: each is divided by its standard deviation.
+    """
+    m = difference.shape[1]
+    own = difference.std(axis=0)
+    if m > FEATURES or not own.max() > UNEQUAL * np.median(own):
+        return np.ones(m)
+    return np.asarray(np.divide(1, own, out=np.zeros(m), where=own > 0))
 
 
 def describe_images(
