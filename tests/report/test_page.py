@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import dbmd.report
-from dbmd.report.page import as_json, render, write
+from dbmd.report.page import SCRIPTS, as_json, render, write
 from report.models import EVIL, evil, made_up
 
 
@@ -135,6 +135,18 @@ def test_the_templates_load_nothing_from_anywhere():
     for file in folder.rglob("*.*"):
         addresses = set(re.findall(r"https?://[\w./]+", file.read_text(encoding="utf-8")))
         assert addresses <= {"http://www.w3.org/2000/svg"}, file  # the name of a namespace, never opened
+
+
+def test_no_two_scripts_use_one_name():
+    """They share a function: a name declared twice would leave a page without charts."""
+    folder = Path(dbmd.report.__file__).parent / "templates"
+    texts = [(folder / script).read_text(encoding="utf-8") for script in SCRIPTS]
+    names = [
+        name
+        for text in texts
+        for name in re.findall(r"^(?:const|let|(?:async )?function\*?) (\w+)", text, re.MULTILINE)
+    ]
+    assert sorted(names) == sorted(set(names))
 
 
 def luminance(colour):

@@ -131,7 +131,7 @@ function asCsv(rows) {
 
 // -- Buttons -----------------------------------------------------------------------------------------------------------
 
-const KINDS = {
+const SAVED_AS = {
   SVG: async (figure) => new Blob([drawing(figure)], { type: "image/svg+xml" }),
   PNG: painted,
   CSV: async (figure) => new Blob([asCsv(tableOf(figure.querySelector("[data-chart]")))], { type: "text/csv" }),
@@ -141,7 +141,7 @@ const fileName = (figure) => titleOf(figure).toLowerCase().replace(/[^\p{L}\p{N}
 
 async function save(figure, kind) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(await KINDS[kind](figure));
+  link.href = URL.createObjectURL(await SAVED_AS[kind](figure));
   link.download = `${fileName(figure)}.${kind.toLowerCase()}`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
@@ -153,7 +153,7 @@ function addSaving(figure) {
   bar.className = "save";
   bar.setAttribute("role", "toolbar");
   bar.setAttribute("aria-label", `Save: ${title}`);
-  const buttons = Object.keys(KINDS).map((kind, i) => {
+  const buttons = Object.keys(SAVED_AS).map((kind, i) => {
     const button = document.createElement("button");
     Object.assign(button, { type: "button", textContent: kind, tabIndex: i ? -1 : 0 });
     const what = kind === "CSV" ? "the numbers" : "the chart";
