@@ -156,6 +156,9 @@ def test_a_feature_that_is_missing_is_named(folder, new, tmp_path):
     assert "no column 'x3'" in refused(
         "transform", folder / "plain", tmp_path / "new.parquet", "-o", tmp_path / "o.csv"
     )
+    write_parquet(tmp_path / "few.parquet", new[0][:, :2])
+    said = refused("transform", folder / "plain", tmp_path / "few.parquet", "-o", tmp_path / "o.csv")
+    assert said.endswith("few.parquet: has no columns 'x2', 'x3'.")
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "csv"])

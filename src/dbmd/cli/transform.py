@@ -146,7 +146,7 @@ def transform(
     readers = open_readers(data, **{name: value for name, value in read.items() if name not in ("missing", "dtype")})
     chosen = _as_in_the_fit(fitted, readers[0], needs_source=arrays.noise_matters or not wanted.is_plain)
     chosen |= {k: v for k, v in {"source": source, "columns": columns, "drop": drop}.items() if v}
-    row_names = readers[0].row_names if all(reader.row_names for reader in readers) else None
+    row_names = readers[0].row_names if len({reader.row_names for reader in readers}) == 1 else None
     if row_names is not None and output.suffix != ".npy":
         keep = tuple(dict.fromkeys((row_names, *keep)))
     with Phases(READING, quiet=quiet) as progress:

@@ -153,7 +153,11 @@ def _common_columns(readers: Sequence[Reader]) -> dict[str, np.dtype[Any] | None
 
 def _check_names(reader: Reader, kinds: Mapping[str, Any], names: Iterable[str], *, annotations: bool) -> None:
     """Raise a DataError if there is no such column; sources and labels may also be annotations."""
-    for name in names:
+    # In the mapping first: there may be thousands of names, and tens of thousands of genes.
+    lacking = [name for name in names if name not in kinds]
+    if not annotations and len(lacking) > 1:
+        raise DataError(f"{reader.location}: has no columns {_listed(lacking)}.")
+    for name in lacking:
         if not annotations:
             check_known(name, list(kinds), str(reader.location))
         elif name != reader.row_names:
