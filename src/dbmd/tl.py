@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dbmd.config import Auto
 from dbmd.dataset import is_anndata, open_data
-from dbmd.dataset._anndata import HVG, matrix_of, obs_column, variables
+from dbmd.dataset._anndata import HVG, names_of, obs_column, variables
 from dbmd.estimator import DBMD, load
 from dbmd.memberships import labels_of
 from dbmd.model.known import Known
@@ -82,7 +82,7 @@ def dbmd(
           returns. All of it can be written to h5ad.
     """
     _check_can_take_results(adata, copy)
-    names = matrix_of(adata, layer, obsm)[1]
+    names = names_of(adata, layer, obsm)
     mask = _mask(adata, mask_var, obsm)
     if batch_key is not None:
         obs_column(adata, batch_key)  # its errors speak of batches

@@ -29,7 +29,8 @@ HVG = "highly_variable"
 
 def is_anndata(data: Any) -> bool:
     """Return whether data are an AnnData, or look like one."""
-    return all(hasattr(data, name) for name in ("X", "obs", "var", "obs_names", "var_names", "layers", "obsm"))
+    # Of the class: X of a view, or of a file, is made when it is asked for.
+    return all(hasattr(type(data), name) for name in ("X", "obs", "var", "obs_names", "var_names", "layers", "obsm"))
 
 
 def open_anndata(
@@ -66,7 +67,7 @@ def open_anndata(
     missing : {"error", "allow", "drop"}
         What to do with missing values.
     """
-    X, names = matrix_of(adata, layer, obsm)
+    names, X = names_of(adata, layer, obsm), matrix_of(adata, layer, obsm)
     n = X.shape[0]
     if columns is not None:
         used = _numbers_of(columns, names)
@@ -103,27 +104,31 @@ def open_anndata(
     return InMemory(**shared, Xt=Xt, **labels)
 
 
-def matrix_of(adata: Any, layer: str | None, obsm: str | None) -> tuple[Any, list[str]]:
-    """Return the matrix to take, an array of some kind of shape (n, m), and the names of its columns."""
+def names_of(adata: Any, layer: str | None, obsm: str | None) -> list[str]:
+    """Return the names of the columns of the matrix to take; raise an error if there is no such matrix."""
     if layer is not None and obsm is not None:
         raise ValueError(f"Pass layer or obsm, not both. Got layer={layer!r} and obsm={obsm!r}.")
     if layer is not None and layer not in adata.layers:
         raise KeyError(f"adata has no layer {layer!r}. It has {_listed(adata.layers)}.")
     if obsm is not None and obsm not in adata.obsm:
         raise KeyError(f"adata.obsm has no key {obsm!r}. It has {_listed(adata.obsm)}.")
-    names = [str(name) for name in adata.var_names]
-    X = adata.X if layer is None else adata.layers[layer]
-    if obsm is not None:
-        X = adata.obsm[obsm]
-        names = [str(name) for name in getattr(X, "columns", ())] or [f"{obsm}-{i}" for i in range(X.shape[1])]
-        X = X.to_numpy() if hasattr(X, "to_numpy") else X
+    if obsm is None:
+        return [str(name) for name in adata.var_names]
+    found = adata.obsm[obsm]
+    return [str(name) for name in getattr(found, "columns", ())] or [f"{obsm}-{i}" for i in range(found.shape[1])]
+
+
+def matrix_of(adata: Any, layer: str | None, obsm: str | None) -> Any:
+    """Return the matrix to take, an array of some kind, or one in an open file, of shape (n, m)."""
+    X = adata.obsm[obsm] if obsm is not None else adata.X if layer is None else adata.layers[layer]
+    X = X.to_numpy() if hasattr(X, "to_numpy") else X  # a DataFrame in obsm
     if X is None:
         raise ValueError("adata has no X: name the layer to take, layer=..., or the key of obsm, obsm=....")
     if type(X).__module__.split(".")[0] == "dask":
         raise TypeError("adata is lazy: load it with adata.to_memory(), or open the file with backed='r'.")
     if X.dtype.kind not in "biuf":
         raise TypeError(f"adata must hold numbers. Got {X.dtype}.")
-    return X, names
+    return X
 
 
 def obs_column(adata: Any, name: str) -> Any:
