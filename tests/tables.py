@@ -238,6 +238,27 @@ def as_10x(*, old=False):
     return Variant("mtx", write, sparse=True, kind="whole")
 
 
+def as_10x_h5(*, old=False):
+    """Return how to write a file of 10x, of version 2 or 3."""
+
+    def write(table, folder, stem):
+        import h5py
+
+        X, names = sparse.csr_matrix(_with_others(table)[0].astype("i4")), [*table.names, SOURCE, LABEL]
+        with h5py.File(folder / f"{stem}.h5", "w") as file:
+            group = file.create_group("GRCh38" if old else "matrix")
+            for name in ("data", "indices", "indptr"):
+                group.create_dataset(name, data=getattr(X, name), chunks=True, compression="gzip")
+            group["shape"] = np.array(X.shape[::-1], "i4")
+            group["barcodes"] = np.array([f"c{i}-1".encode() for i in range(X.shape[0])])
+            group["gene_names" if old else "features/name"] = np.array([name.encode() for name in names])
+            if not old:
+                group["features/feature_type"] = np.array([b"Gene Expression"] * len(names))
+        return Written(str(folder / f"{stem}.h5"), table.names, note=None)
+
+    return Variant("h5", write, sparse=True, kind="whole")
+
+
 def as_h5ad(form=np.asarray, dtype="<f8", obs=np.asarray, kind="quarters", **options):
     def write(table, folder, stem):
         import anndata
@@ -341,6 +362,7 @@ VARIANTS: dict[str, Variant] = {
     "mtx.gz of integers": as_mtx(".mtx.gz", dtype=int, kind="whole"),
     "mtx, dense": as_mtx(form=np.asarray),
     "10x": as_10x(),
+    "10x in HDF5": as_10x_h5(),
     "h5ad": as_h5ad(),
     "h5ad of float32": as_h5ad(dtype="<f4"),
     "h5ad, categories": as_h5ad(obs=categorical),

@@ -65,7 +65,7 @@ class Bench:
         for name, data in self.files.items():
             (folder / name).write_bytes(data)
         self.models = {}
-        for name in ("plain.csv", "plain.npy", "plain.npz"):
+        for name in ("plain.csv", "plain.npy", "plain.npz", "plain.mtx"):
             self.models[name] = folder / f"model of {name}"
             columns = ["--source", "lab"] if name == "plain.csv" else []
             run("fit", folder / name, *FIT, *columns, "-o", self.models[name])
@@ -87,10 +87,12 @@ class Bench:
         reading = [*pick(rng, ([], [], ["--memory", "0"])), *pick(rng, ([], [], [], ["--dtype", "float32"]))]
         if rng.random() < 0.1:
             reading.append(pick(rng, ("--header", "--no-header")))
+        if rng.random() < 0.1:
+            reading.append("--transpose")
         paths = [path]
         if rng.random() < 0.1:  # with a sound one before it
-            paths.insert(0, self.folder / f"plain.{name.split('.')[1].lower()}")
-        has_names = path.suffix not in (".npy", ".npz")
+            paths.insert(0, self.folder / f"plain.{name.split('.')[1].lower().replace('txt', 'csv')}")
+        has_names = path.suffix not in (".npy", ".npz", ".mtx")
         one, two, other = ("x0", "x1", "lab") if has_names else ("0", "1", "3")
         if rng.random() < 0.4:
             model = self.models["plain.csv" if has_names else f"plain{path.suffix}"]

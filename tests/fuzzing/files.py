@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import lzma
 import warnings
 import zipfile
 
@@ -12,6 +13,7 @@ import h5py
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import scipy.io
 from scipy import sparse
 
 from fuzzing.damage import FLOATS, NAMES, NUMBERS, damaged, edited_array, pick
@@ -36,6 +38,14 @@ def labs():
 def csv_text(delimiter=",", end="\n"):
     rows = [["lab", *FEATURES], *([lab, *map(repr, row)] for lab, row in zip(labs(), numbers().tolist(), strict=True))]
     return "".join(delimiter.join(row) + end for row in rows)
+
+
+def csv_of_r():
+    """Return a table as R's write.table writes it."""
+    names = " ".join(f'"{name}"' for name in ["lab", *FEATURES])
+    rows = zip(labs(), numbers().tolist(), strict=True)
+    lines = [f'"{i + 1}" "{lab}" {" ".join(map(repr, row))}' for i, (lab, row) in enumerate(rows)]
+    return "\n".join([names, *lines, ""]).encode()
 
 
 def saved(save, *arguments, **options):
@@ -98,6 +108,11 @@ def sound():
         "turned.npy": saved(np.save, np.asfortranarray(X.astype(">f4"))),
         "plain.npz": saved(sparse.save_npz, thin),
         "stored.npz": saved(sparse.save_npz, thin, compressed=False),
+        "array.npz": saved(np.savez, X),
+        "plain.mtx": saved(scipy.io.mmwrite, thin),
+        "dense.mtx": gzip.compress(saved(scipy.io.mmwrite, X)),
+        "r.txt": csv_of_r(),
+        "xz.csv": lzma.compress(text),
         "plain.h5ad": h5ad(),
         "packed.h5ad": h5ad(chunks=(8, 2)),
         "thin.h5ad": h5ad(is_sparse=True),
@@ -312,7 +327,34 @@ def odd_h5ad(rng):
     return "odd.h5ad", h5ad(change=change, is_sparse=is_sparse)
 
 
-ODD = (odd_csv, odd_npy, odd_npz, odd_parquet, odd_h5ad)
+def odd_mtx(rng):
+    """Return a name and a matrix whose first lines or entries are odd."""
+    lines = saved(scipy.io.mmwrite, sparse.coo_matrix(np.where(numbers() > 1, numbers(), 0))).decode().splitlines()
+    for _ in range(int(rng.integers(1, 3))):
+        kind = pick(rng, ("banner", "size", "size", "entry", "entry", "gone", "twice", "comment"))
+        place = int(rng.integers(3, len(lines)))
+        if kind == "banner":
+            form, field = (
+                pick(rng, ("coordinate", "array", "dense")),
+                pick(rng, ("real", "integer", "pattern", "complex")),
+            )
+            symmetry = pick(rng, ("general", "symmetric", "hermitian", "skew-symmetric", ""))
+            lines[0] = f"%%MatrixMarket {pick(rng, ('matrix', 'vector'))} {form} {field} {symmetry}"
+        elif kind == "size":
+            sizes = ("0", "1", "-1", "4", "30", "31", str(2**31), str(2**40), str(2**63), "3e7", "x", "")
+            lines[2] = " ".join(pick(rng, sizes) for _ in range(int(rng.integers(1, 5))))
+        elif kind == "entry":
+            fields = lines[place].split()
+            fields[int(rng.integers(len(fields)))] = pick(rng, NUMBERS)
+            lines[place] = " ".join(fields)
+        elif kind == "gone":
+            del lines[place]
+        else:
+            lines.insert(place, pick(rng, ("%", "", "% comment", "\0", "1 1")) if kind == "comment" else lines[place])
+    return "odd.mtx", "\n".join([*lines, ""]).encode("utf-8", "replace")
+
+
+ODD = (odd_csv, odd_npy, odd_npz, odd_mtx, odd_parquet, odd_h5ad)
 
 
 def broken(rng, files):

@@ -17,16 +17,17 @@ from dbmd.errors import DataError
 
 # Hints that mean nothing to other formats than h5ad.
 OF_CELLS = {"layer": "layers", "obsm": "obsm", "hvg": "highly variable genes"}
-TXT = re.compile(r"\.txt(\.\w+)?$", re.IGNORECASE)  # in a folder, these are mostly notes on the data
+# In a folder, these are mostly notes on the data, or something else in HDF5.
+NAMED_ONLY = re.compile(r"\.(txt(\.\w+)?|h5)$", re.IGNORECASE)
 
 
 def open_readers(paths: Sequence[str | Path], **hints: Any) -> list[Reader]:
-    """Return readers of files, and of all files of a known format in folders, except .txt."""
+    """Return readers of files, and of all files of a known format in folders, except .txt and .h5."""
     locations: list[Location] = []
     for path in paths:
         found = locate(path)
         if len(found) > 1 or str(found[0]) != shown(path):  # a folder, in which files of other formats are ignored
-            known = [location for location in found if format_of(location) and not TXT.search(location.name)]
+            known = [location for location in found if format_of(location) and not NAMED_ONLY.search(location.name)]
             if not known:
                 raise DataError(f"{shown(path)}: the folder has no file that ends in one of {endings()}.")
             found = without_names(known)

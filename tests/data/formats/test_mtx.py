@@ -16,7 +16,7 @@ from dbmd.data.formats._tenx import unique
 from dbmd.data.location import locate
 from dbmd.dataset import open_data
 from dbmd.errors import DataError
-from tables import as_10x, contents, dense, table
+from tables import as_10x, as_10x_h5, contents, dense, table
 
 
 def opened(folder, text, name="data.mtx", **hints):
@@ -97,6 +97,17 @@ def test_a_folder_of_10x_is_one_dataset(old, tmp_path, rng):
     assert reader.row_names == "barcode"
     assert batch.others["barcode"].to_pylist() == [f"c{i}-1" for i in range(20)]
     assert reader.where(3) == "column 4 ('c3-1')"
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_file_of_10x_in_hdf5_is_what_the_folder_is(old, tmp_path, rng):
+    data = table(rng, 20, kind="whole")
+    (one, other) = (each(old=old).write(data, tmp_path, "run") for each in (as_10x, as_10x_h5))
+    found = [open_reader(*locate(written.path)) for written in (one, other)]
+    assert list(found[0].columns) == list(found[1].columns)
+    batches = [next(reader.read(0, None, data.names, [reader.row_names])) for reader in found]
+    assert_array_equal(dense(batches[0].Xt), dense(batches[1].Xt))
+    assert batches[0].others["barcode"].to_pylist() == batches[1].others["barcode"].to_pylist()
 
 
 def tenx(folder, features, barcodes=("a", "b"), sample=""):
