@@ -221,7 +221,7 @@ class H5ad(Reader):
             import h5py
         except ModuleNotFoundError:
             raise DataError(
-                f"{self.location}: reading h5ad needs h5py. Install it with: pip install 'dbmd[anndata]'"
+                f"{self.location}: reading HDF5 needs h5py. Install it with: pip install 'dbmd[anndata]'"
             ) from None
         with self.location.open() as file:
             local = self.location.local
