@@ -2,6 +2,7 @@
 
 import json
 
+import anndata
 import numpy as np
 import pandas as pd
 import pytest
@@ -28,8 +29,11 @@ def test_a_model_of_a_transposed_table_transforms_others_like_it(cells, tmp_path
     assert record["feature_names"] == list(cells.columns)
     run("transform", tmp_path / "m", tmp_path / "genes.csv", "-o", tmp_path / "H.csv")
     run("transform", tmp_path / "m", tmp_path / "cells.csv", "--no-transpose", "-o", tmp_path / "H2.csv")
+    h5ad = tmp_path / "cells.h5ad"  # which says itself what is a sample
+    anndata.AnnData(cells).write_h5ad(h5ad)
+    run("transform", tmp_path / "m", h5ad, "-o", tmp_path / "H4.csv")
     run("transform", tmp_path / "same", tmp_path / "cells.csv", "-o", tmp_path / "H3.csv")
-    H, *others = (pd.read_csv(tmp_path / f"{name}.csv", index_col=0) for name in ("H", "H2", "H3"))
+    H, *others = (pd.read_csv(tmp_path / f"{name}.csv", index_col=0) for name in ("H", "H2", "H3", "H4"))
     assert list(H.index) == list(cells.index)
     for other in others:
         pd.testing.assert_frame_equal(H, other, check_names=False)

@@ -139,12 +139,16 @@ def transform(
             "npy file, or give the pattern another name in --known."
         )
     about = fitted.fit_info_.get("data") or {}
-    read |= {name: about.get(name) for name in ("header", "delimiter", "transpose") if read[name] is None}
-    read["transpose"] = bool(read["transpose"])
+    read |= {name: about.get(name) for name in ("header", "delimiter") if read[name] is None}
     if read["layer"] is read["obsm"] is None and data[0].lower().endswith(".h5ad"):
         read |= {name: about.get(name) for name in ("layer", "obsm")}
-    readers = open_readers(data, **{name: value for name, value in read.items() if name not in ("missing", "dtype")})
-    chosen = _as_in_the_fit(fitted, readers[0], needs_source=arrays.noise_matters or not wanted.is_plain)
+    hints = {name: value for name, value in read.items() if name not in ("missing", "dtype")}
+    if read["transpose"] is None:  # as in the fit, unless the files say themselves what is a sample
+        as_they_are = open_readers(data, **hints | {"transpose": False}) if about.get("transpose") else ()
+        hints["transpose"] = bool(as_they_are) and not any(reader.is_oriented for reader in as_they_are)
+    read["transpose"] = hints["transpose"]
+    readers = open_readers(data, **hints)
+    chosen = _as_in_the_fit(fitted, readers[0], needs_source=arrays.noise_matters)
     chosen |= {k: v for k, v in {"source": source, "columns": columns, "drop": drop}.items() if v}
     row_names = readers[0].row_names if len({reader.row_names for reader in readers}) == 1 else None
     if row_names is not None and output.suffix != ".npy":

@@ -145,5 +145,5 @@ def test_a_folder_of_10x_that_is_not_whole_is_refused(tmp_path):
     (tmp_path / "features.tsv").unlink()
     assert open_data(tmp_path).shape == (2, 2)  # any matrix
     tenx(tmp_path, [("1", "A"), ("2", "B")])
-    with pytest.raises(DataError, match=r"mtx files say themselves what is a sample"):
+    with pytest.raises(DataError, match=r"matrix.mtx: says itself what is a sample"):
         open_data(tmp_path, transpose=True)

@@ -91,7 +91,7 @@ def transposed(reader: Reader, memory: int) -> Reader:
     """
     if reader.is_oriented:
         raise DataError(
-            f"{reader.location}: is not transposed, since {reader.kind} files say themselves what is a sample: leave "
-            "transpose=True out, or set transpose=False."
+            f"{reader.location}: says itself what is a sample and what a feature, so it is not transposed. Leave out "
+            "transpose=True."
         )
     return Transposed(reader, memory)
