@@ -11,11 +11,9 @@ from dbmd._utils.text import printable, quoted
 from dbmd.advice.findings import says_much
 from dbmd.cli._progress import duration
 from dbmd.metrics import agreement
-from dbmd.model.stability import MOST
+from dbmd.report.agreeing import AGREED
 from dbmd.report.compute import offset_unit
 from dbmd.report.numbers import percent, plural
-
-AGREED = 1.0 - MOST  # the correlation from which two halves agree on a pattern, whatever the data
 
 
 def summary(model: Any) -> dict[str, Any]:
