@@ -463,3 +463,18 @@ def test_a_process_reads_and_writes(folder, new, tmp_path):
     assert running.communicate(timeout=60) == ("", "")
     assert running.returncode == 0
     assert np.load(tmp_path / "out.npy").shape == (150, 3)
+
+
+def test_standard_deviations_and_means_stand_in_columns_of_their_own(folder, new, tmp_path):
+    write_parquet(tmp_path / "new.parquet", new[0])
+    options = ("--std", "--kind", "mean", "--dtype", "float64")
+    found, others = transform(folder / "plain", tmp_path / "new.parquet", out=tmp_path, options=options)
+    model = dbmd.load(folder / "plain")
+    H, std = model.transform(pd.DataFrame(new[0], columns=names(M)), return_std=True, kind="mean")
+    np.testing.assert_allclose(found, np.hstack([H, std]), rtol=1e-12, atol=1e-15)
+    np.testing.assert_array_equal(others["cluster"], H.argmax(axis=1))
+    columns = pq.read_schema(tmp_path / "out.parquet").names
+    assert columns == ["cluster", *(f"dbmd{k}" for k in range(3)), *(f"dbmd{k}_std" for k in range(3))]
+    for ending in ("npy", "h5ad"):
+        said = refused("transform", folder / "plain", tmp_path / "new.parquet", "-o", tmp_path / f"H.{ending}", "--std")
+        assert "write parquet or csv" in said

@@ -83,8 +83,8 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             after a fit with ``inference="evidence"``, for the likely error of the components. An interval of 1.645
             standard deviations to either side holds about 90 % of the true memberships (docs/model.md).
         kind : {"peak", "mean"}, default="peak"
-            Which memberships: those of the largest posterior probability, many of them zero, or posterior means, none
-            of them zero. Means are nearer to the truth in a noisy source whose samples are mixed; where most samples
+            Which memberships: those of the largest posterior probability, many of them zero, or posterior means, few of
+            them zero. Means are nearer to the truth in a noisy source whose samples are mixed; where most samples
             belong to one or two clusters, peaks are.
         return_brightness : bool, default=False
             Whether to return the brightness of the samples, too, of a model with ``brightness=True``.

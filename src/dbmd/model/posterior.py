@@ -222,13 +222,13 @@ class PosteriorModel:
             variance = np.einsum("kii->ki", faces.S) + (np.square(faces.U) @ tail_variance[:, :, None])[:, :, 0]
             if moved:
                 variance = variance + np.mean(np.square(moved), axis=0)
-            return mean, np.sqrt(np.maximum(variance, 0.0)), np.ones(len(h))
+            return mean, _bounded_std(variance), np.ones(len(h))
         covariance = faces.S + (faces.U * tail_variance[:, None, :]) @ faces.U.transpose(0, 2, 1)
         if moved:
             covariance = covariance + np.mean([each[:, :, None] * each[:, None, :] for each in moved], axis=0)
         shares = self.parts.shares(mean, self.norms)
         variance = _of_shares(covariance[:, :-1, :-1], shares, mean[:, :-1], self.norms)
-        return shares, np.sqrt(np.maximum(variance, 0.0)), self.parts.brightness(mean)
+        return shares, _bounded_std(variance), self.parts.brightness(mean)
 
     def _faces(self, h: Float, Q: Float | None) -> Faces:
         is_on = h > POSITIVE
@@ -239,6 +239,11 @@ class PosteriorModel:
             return Faces.of(is_on, Q, self.noise)
         different, which = np.unique(np.packbits(is_on, axis=1), axis=0, return_index=True, return_inverse=True)[1:]
         return Faces.of(is_on[different], self.Q, self.noise).taken(which.ravel())
+
+
+def _bounded_std(variance: Float) -> Float:
+    """Return standard deviations of numbers between 0 and 1: one half is the largest that there is."""
+    return np.sqrt(np.clip(variance, 0.0, 0.25))
 
 
 def _of_shares(covariance: Float, shares: Float, h: Float, norms: Float | None) -> Float:

@@ -70,7 +70,7 @@ def likely_errors(W: Float, is_free: NDArray[np.bool_], noise: Float, n: Float, 
     levels, codes = _levels(noise, n)
     for round_ in range(ROUNDS):
         true_moments = (np.eye(r) + E) @ moments @ (np.eye(r) + E).T
-        alpha, back = dirichlet_of(true_moments), np.linalg.pinv(truth)
+        alpha, back = dirichlet_of(true_moments), np.linalg.pinv(truth - truth.mean(axis=0))
         for i in range(REPEATS if round_ == ROUNDS - 1 else 1):
             H = rng.dirichlet(alpha, SAMPLES)
             Y = H @ truth + rng.normal(size=(SAMPLES, L.shape[1])) * np.sqrt(levels[codes])[:, None]
