@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import dbmd.report
+from dbmd.report import rank
 from dbmd.report.page import SCRIPTS, as_json, render, write
 from report.models import EVIL, evil, made_up
 
@@ -137,10 +138,11 @@ def test_the_templates_load_nothing_from_anywhere():
         assert addresses <= {"http://www.w3.org/2000/svg"}, file  # the name of a namespace, never opened
 
 
-def test_no_two_scripts_use_one_name():
+@pytest.mark.parametrize("scripts", [SCRIPTS, rank.SCRIPTS], ids=["report", "rank"])
+def test_no_two_scripts_use_one_name(scripts):
     """They share a function: a name declared twice would leave a page without charts."""
     folder = Path(dbmd.report.__file__).parent / "templates"
-    texts = [(folder / script).read_text(encoding="utf-8") for script in SCRIPTS]
+    texts = [(folder / script).read_text(encoding="utf-8") for script in scripts]
     names = [
         name
         for text in texts

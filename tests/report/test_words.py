@@ -223,6 +223,8 @@ def test_noise_does_not_make_a_source_look_crisp():
     assert "50% are too noisy to say" in said
     assert "of noisy, all look clear" in said
     assert "too noisy to say" in visible(render(with_std(0.3)))
+    assert not any(cluster["pure"] for cluster in d["clusters"])  # noise alone put samples into this corner
+    assert describe(with_std(0.001))["clusters"][0]["pure"]
 
 
 @given(st.floats(0.0, 1e-4))

@@ -11,13 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dbmd.advice.findings import says_much
 from dbmd.config import Config
-from dbmd.model.crispness import CLEAR
 from dbmd.model.membership_sample import MembershipSample
-from dbmd.model.profile import BINS, Profile
+from dbmd.model.profile import Profile
 from dbmd.report.agreeing import describe_agreement
 from dbmd.report.basis import FAINT, TOP, check_image_shape, used_of
 from dbmd.report.classes import describe_classes
-from dbmd.report.crisp import at_peaks, certain, describe_memberships
+from dbmd.report.crisp import at_peaks, certain, describe_memberships, has_pure
 from dbmd.report.maps import describe_maps, map_of
 from dbmd.report.ordered import Patterns, check_patterns
 from dbmd.report.patterns import describe_patterns
@@ -227,6 +226,7 @@ def _clusters(model: Any, profile: Profile, labels: list[str] | None, shown: NDA
     """Return the clusters, the largest first, each with the class that most of its samples have, if that is known."""
     sizes, counts = np.asarray(model.cluster_sizes_, float), profile.counts.sum(axis=0)
     names = getattr(model, "component_names_", None)
+    pure = has_pure(profile, getattr(model, "membership_sample_", None))
     described = []
     for k in shown:
         cluster = {
@@ -235,7 +235,7 @@ def _clusters(model: Any, profile: Profile, labels: list[str] | None, shown: NDA
             "size": number(sizes[k]),
             "fraction": number(sizes[k] / sizes.sum()),
             "count": int(counts[k]),
-            "pure": int(profile.memberships[k, round(CLEAR * BINS) :].sum()),  # samples near to this pattern alone
+            "pure": bool(pure[k]),
             "class": None,
             "purity": None,
             **describe_agreement(model, int(k)),

@@ -77,6 +77,20 @@ def certain(sample: MembershipSample | None, source_code: int) -> dict[str, floa
     }
 
 
+def has_pure(profile: Profile, sample: MembershipSample | None) -> NDArray[np.bool_]:
+    """Return for each component whether there are samples of it alone, shape (r,): with a membership of 0.9 or more.
+
+    Where the uncertainty of memberships is known, these must be clear: noise puts samples into corners, too.
+    """
+    there: NDArray[np.bool_] = profile.memberships[:, round(CLEAR * BINS) :].sum(axis=1) > 0
+    if sample is None or sample.std is None or not len(sample):
+        return there
+    known = ~np.isnan(sample.memberships[:, 0])
+    H, std = sample.memberships[known], sample.std[known]
+    clear = H[clear_probability(H, std) >= SURE].argmax(axis=1)
+    return there & np.isin(np.arange(len(there)), clear)
+
+
 def describe_memberships(profile: Profile, sample: MembershipSample | None) -> Description:
     """Return the histogram of the largest memberships, and how crisp all samples are: by their peaks, and in truth.
 

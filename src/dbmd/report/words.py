@@ -251,14 +251,14 @@ def _pure(d: Description) -> list[str]:
         return [f"Each picture is one pattern: {alone}."]
     if len(extrapolated) == len(d["clusters"]):
         return [
-            "Each picture is one pattern. The patterns are extrapolated from mixtures: no sample has a membership of "
-            "0.9 or more in one of them, so none looks quite like these pictures."
+            "Each picture is one pattern. The patterns are extrapolated from mixtures: no sample clearly belongs to "
+            "one of them alone (0.9 or more), so none looks quite like these pictures."
         ]
     names = ", ".join(cluster["name"] for cluster in extrapolated[:8]) + (", ..." if len(extrapolated) > 8 else "")
     which = f"Pattern {names} is" if len(extrapolated) == 1 else f"Patterns {names} are"
     return [
         f"Each picture is one pattern: {alone}.",
-        f"{which} extrapolated from mixtures: no sample has a membership of 0.9 or more there, so none looks quite "
+        f"{which} extrapolated from mixtures: no sample clearly belongs there alone (0.9 or more), so none looks quite "
         "like the picture.",
     ]
 

@@ -130,7 +130,7 @@ const charts = {
       tips: clusters.map((cluster) => ({
         title: clusterTitle(cluster), lines: [
           `${percent(cluster.fraction)} of all memberships`, ...majority(cluster), ...agreed(cluster),
-          cluster.pure ? `${count(cluster.pure)} samples belong clearly to it` : "extrapolated: no sample is this pure",
+          ...(cluster.pure ? [] : ["extrapolated: no sample is this pure"]),
         ],
       })),
     });

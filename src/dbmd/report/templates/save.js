@@ -2,9 +2,13 @@
 // Every chart can be saved: the drawing as SVG or PNG, as it is on the screen, and its numbers as CSV.
 
 const MARGIN = 14, SCALE = 2; // SCALE: pixels of a PNG for each of the page
-const SHAPES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity", "shape-rendering"];
-const TEXTS = ["fill", "font-family", "font-size", "font-weight", "opacity"];
-const USUAL = { stroke: "none", "stroke-dasharray": "none", opacity: "1", "stroke-linejoin": "miter", "shape-rendering": "auto" };
+const LINES = ["stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "stroke-linecap", "stroke-opacity"];
+const SHAPES = ["fill", "fill-opacity", "opacity", "shape-rendering", ...LINES];
+const TEXTS = ["fill", "font-family", "font-size", "font-weight", "opacity", "paint-order", ...LINES];
+const USUAL = {
+  stroke: "none", "stroke-dasharray": "none", "stroke-linejoin": "miter", "stroke-linecap": "butt", "stroke-opacity": "1",
+  "fill-opacity": "1", opacity: "1", "shape-rendering": "auto", "paint-order": "normal",
+};
 
 // -- A drawing that stands alone ---------------------------------------------------------------------------------------
 
@@ -17,7 +21,7 @@ function withStyles(element) {
     if (!["svg", "g"].includes(target.localName)) {
       for (const name of target.localName === "text" ? TEXTS : SHAPES) {
         const value = style.getPropertyValue(name);
-        if (name === "stroke-width" && style.stroke === "none") continue;
+        if (name.startsWith("stroke-") && style.stroke === "none") continue;
         if (value && value !== USUAL[name]) target.setAttribute(name, value);
       }
     }
