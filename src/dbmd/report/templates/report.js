@@ -195,7 +195,7 @@ const charts = {
   decrease: (host) => {
     const { iteration, decrease, gain } = data.convergence;
     return line(host, {
-      title: "decrease in an iteration, part of the whole (log)", log: true, show: (value) => `${amount(100 * value)}%`,
+      title: "part of the whole decrease (log)", log: true, show: (value) => `${amount(100 * value)}%`,
       points: iteration.map((k, i) => ({
         x: k, y: decrease[i] / gain,
         tip: { title: `Iteration ${count(k)}`, lines: [`made ${amount((100 * decrease[i]) / gain, 2)}% of the whole gain`] },
