@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from dbmd.data import compression
-from dbmd.data.compression import open_decompressed
-from dbmd.data.formats._held import Held, check_size, narrowed
+from dbmd.data.formats._held import Held, check_size
+from dbmd.data.formats._mtx_text import read_head, read_matrix
 from dbmd.data.formats._reader import NumberedColumns, Reader, check_width
 from dbmd.data.formats._tenx import find_names
 from dbmd.data.location import Location
@@ -18,7 +18,6 @@ from dbmd.errors import DataError
 
 SUFFIXES = tuple(".mtx" + packed for packed in ("", *compression.SUFFIXES))
 ENTRY_BYTES = 16  # that an entry takes while it is read: row, column and value
-FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
 WHY = "A matrix in text form is read as a whole: write it as h5ad or npz, which are read piece by piece"
 
 
@@ -32,18 +31,16 @@ class Mtx(Held):
 
     def __init__(self, location: Location, memory: int, *, transpose: bool) -> None:
         self.location = location
-        rows, columns, entries, kind, field, symmetry = _header(location)
-        if field not in FIELDS or symmetry not in ("general", "symmetric", "skew-symmetric"):
-            raise DataError(f"{location}: must hold real numbers. Got a matrix that is {field} and {symmetry}.")
-        self.sparse = kind == "coordinate"
+        head = read_head(location)
+        rows, columns, self.sparse = head.rows, head.columns, head.is_sparse
         names = find_names(location, memory)
         self.is_oriented = names is not None
         self.is_transposed = transpose and not self.is_oriented
         self.is_turned = self.is_oriented or self.is_transposed
         self.n_rows, n_columns = (columns, rows) if self.is_turned else (rows, columns)
         check_width(location, n_columns, memory)
-        n_stored = entries * (1 if symmetry == "general" else 2)
-        size = n_stored * ENTRY_BYTES + 8 * max(rows, columns) if self.sparse else rows * columns * 8
+        stored = head.entries * (1 if head.symmetry == "general" else 2)
+        size = stored * ENTRY_BYTES + 8 * max(rows, columns) if self.sparse else rows * columns * 8
         check_size(location, size, memory, WHY)
         if names is not None:
             for what, found, expected in (
@@ -68,34 +65,7 @@ class Mtx(Held):
         return f"{'column' if self.is_turned else 'row'} {row + 1}{name}"
 
     def _load(self) -> Any:
-        from scipy.io import mmread
-
-        with open_decompressed(self.location) as stream:
-            matrix = mmread(_Bytes(stream))
-        matrix = matrix.T if self.is_turned else matrix
-        if not self.sparse:
-            return narrowed(np.ascontiguousarray(matrix))
-        found = sparse.csr_array(matrix)  # which sums what is stored twice
-        found.data = narrowed(found.data)
-        return found
-
-
-class _Bytes:
-    """A stream of bytes from which SciPy only reads: it would seek in one that it finds able to."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def read(self, size: int = -1) -> bytes:
-        return bytes(self._stream.read(size) if size >= 0 else self._stream.read())
-
-
-def _header(location: Location) -> tuple[int, int, int, str, str, str]:
-    """Return the numbers of rows, columns and entries, and the kind of a matrix, as its first lines say."""
-    from scipy.io import mminfo
-
-    with open_decompressed(location) as stream:
-        rows, columns, entries, *kind = mminfo(_Bytes(stream))
-    if min(rows, columns, entries) < 0:
-        raise DataError(f"{location}: says that it has {rows} rows, {columns} columns and {entries} entries.")
-    return rows, columns, entries, *kind
+        matrix = read_matrix(self.location)
+        if not self.is_turned:
+            return matrix
+        return sparse.csr_array(matrix.T) if self.sparse else np.ascontiguousarray(matrix.T)
