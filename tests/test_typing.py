@@ -9,7 +9,7 @@ SRC = Path(__file__).parents[1] / "src"
 CONFIG = "[mypy]\nstrict = true\n[mypy-dbmd.*]\nfollow_imports = silent\n"
 SCRIPT = '''
 from pathlib import Path
-from typing import assert_type
+from typing import Any, assert_type
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,11 @@ def shares(X: NDArray[np.float64]) -> NDArray[np.float64]:
     labels: NDArray[np.intp] = model.fit_predict(X)
     assert_type(model.predict(X), NDArray[np.intp])
     assert_type(model.score(X, sample_weight=np.ones(20)), float)
-    back: NDArray[np.float64] = model.inverse_transform(H)
+    assert_type(model.transform(X), NDArray[Any])
+    H, std = model.transform(X, source="lab", return_std=True, kind="mean")
+    H, brightness = model.transform(X, return_brightness=True)
+    H, std, brightness = model.transform(X, return_std=True, return_brightness=True)
+    back: NDArray[np.float64] = model.inverse_transform(H, brightness=brightness)
     error: NDArray[np.float64] = H @ model.components_ - back
     return error if len(labels) else H
 
@@ -46,6 +50,8 @@ def told(model: DBMD) -> str:
     last = model.history_[-1]
     accuracy = metrics.clustering_accuracy([0, 1], model.labels_)
     assert_type(accuracy, float)
+    assert_type(model.n_components_, int)
+    assert_type(model.choice_.sentence, str)
     names: list[str] = model.feature_names_in_.tolist()
     pays: tuple[str, ...] = model.check(np.ones((3, 2))).pays
     return f"{model.objective_ / 2:.2f} {last.objective:.2f} {accuracy:.2f} {names} {pays} {dbmd.__version__}"
@@ -56,6 +62,8 @@ MISTAKES = {
     'DBMD(3, scaling="z-score")': "scaling",
     "DBMD(3).n_iter_.sum()": "sum",
     "DBMD(3).predict([[0.0]]).nonsense": "nonsense",
+    "(H, std) = DBMD(3).transform([[0.0]], return_std=True, return_brightness=True)": "unpack",
+    'DBMD(3).transform([[0.0]], kind="median")': "transform",
     'open_data("a.csv", sep=";")': "sep",
 }
 

@@ -288,6 +288,7 @@ class DBMD(
     offsets_: NDArray[np.float64]
     offset_variance_: float
     agreement_: NDArray[np.float64]
+    choice_: Choice
     objective_: float
     history_: list[Iteration]
     n_iter_: int

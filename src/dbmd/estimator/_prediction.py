@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,8 @@ from dbmd.estimator._uncertainty import components_std, w_errors
 from dbmd.estimator._units import coefficients, in_data_units
 from dbmd.estimator.fitted import FittedArrays
 from dbmd.memberships import labels_of
+
+Kind = Literal["peak", "mean"]
 
 
 class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -60,13 +62,58 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         scaled: NDArray[Any] = getattr(self, "_scaled_components", self.components_)
         return scaled
 
+    @property
+    def n_components_(self) -> int:
+        """The number of components, as given or as chosen."""
+        return len(self.components_)
+
+    @overload
+    def transform(
+        self,
+        X: Any,
+        *,
+        source: ArrayLike | None = ...,
+        return_std: Literal[False] = ...,
+        kind: Kind = ...,
+        return_brightness: Literal[False] = ...,
+    ) -> NDArray[Any]: ...
+    @overload
+    def transform(
+        self,
+        X: Any,
+        *,
+        source: ArrayLike | None = ...,
+        return_std: Literal[True],
+        kind: Kind = ...,
+        return_brightness: Literal[False] = ...,
+    ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def transform(
+        self,
+        X: Any,
+        *,
+        source: ArrayLike | None = ...,
+        return_std: Literal[False] = ...,
+        kind: Kind = ...,
+        return_brightness: Literal[True],
+    ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def transform(
+        self,
+        X: Any,
+        *,
+        source: ArrayLike | None = ...,
+        return_std: Literal[True],
+        kind: Kind = ...,
+        return_brightness: Literal[True],
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]: ...
     def transform(
         self,
         X: Any,
         *,
         source: ArrayLike | None = None,
         return_std: bool = False,
-        kind: str = "peak",
+        kind: Kind = "peak",
         return_brightness: bool = False,
     ) -> Any:
         """Return the memberships of samples.
@@ -75,9 +122,10 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             The samples.
-        source : array-like of shape (n_samples,), optional
-            Their sources. The noise level and the offset of a source that was not in the fit are estimated from these
-            samples. By default the samples are of the source of the fit, or, if there were several, of an unknown one.
+        source : array-like of shape (n_samples,), or str, optional
+            Their sources, or the column of a table that names them, which by default is that of the fit. The noise
+            level and the offset of a source that was not in the fit are estimated from these samples. By default the
+            samples are of the source of the fit, or, if there were several, of an unknown one.
         return_std : bool, default=False
             Whether to return standard deviations of the memberships, too. They account for the noise of the source and,
             after a fit with ``inference="evidence"``, for the likely error of the components. An interval of 1.645
