@@ -34,9 +34,7 @@ function maps(host, { shape, height, width, values, cluster, titles, tips, names
     const name = document.createElement("strong"), rest = document.createElement("span");
     [name.textContent, rest.textContent] = titles[k];
     if (k) {
-      const key = Object.assign(document.createElement("i"), { className: "swatch" });
-      key.style.background = clusterColour(k - 1);
-      caption.append(key);
+      caption.append(svg("svg", { width: 11, height: 11, viewBox: "0 0 11 11", "aria-hidden": "true" }, swatch(0, 0, clusterColour(k - 1))));
     }
     caption.append(name, rest);
     box.append(canvas, cursors[k]);

@@ -57,7 +57,7 @@ function simplex(host, { x: xs, y: ys, extent, corners, ternary, colour, kinds, 
   if (kinds.length) bottom += swatches(root, kinds, 0, bottom, width) - 8;
   setHeight(root, bottom);
   const ends = corners.map((corner) => ({ x: x(corner.x) - 6, y: y(corner.y) - 6, w: 12, h: 12, ...corner.tip }));
-  return [...ends, ...marks];
+  return [...ends, ...marks.sort((a, b) => a.x - b.x)]; // arrow keys go from left to right
 }
 
 // Lines of equal membership in the corners of a triangle.

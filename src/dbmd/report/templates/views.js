@@ -19,11 +19,12 @@ const views = {
       ["feature", ...clusters.map(clusterLabel), ...(std ? clusters.map((cluster) => `${clusterLabel(cluster)} std`) : [])],
       ...x.map((place, i) => [labels ? labels[i] : place, ...values.map((row) => row[i]), ...(std ? std.map((row) => row[i]) : [])]),
     ]);
+    const shown = together || pressed("ranked-count") !== "first" ? clusters : clusters.slice(0, FIRST_PANELS);
     return (together ? linesTogether : linesOneByOne)(host, {
-      x, at, used: basis.used, mean: difference ? null : mean, show: written,
+      x, at, used: basis.used.filter((k) => k < shown.length), mean: difference ? null : mean, show: written,
       title: difference ? "difference from the mean of the patterns" : "",
       across: `feature${unit ? `, ${unit}` : ""}${step > 1 ? ` (means of ${step} of ${count(total)})` : ""}`,
-      lines: clusters.map((cluster, k) => ({
+      lines: shown.map((cluster, k) => ({
         name: clusterLabel(cluster) + doubt(cluster), title: clusterTitle(cluster), aside: percent(cluster.fraction), colour: clusterColour(k),
         values: minus(values[k]), std: std ? std[k] : null,
       })),
