@@ -8,8 +8,16 @@ import pytest
 import dbmd
 from dbmd.cli._remedies import remedies_in_options
 
-# Modules whose messages only the command line shows, or that write both.
-OF_THE_COMMAND_LINE = ("cli/", "experiments/", "advice/", "saved/checkpoint.py", "engines/_java.py", "__main__.py")
+# Modules whose texts only the command line or its pages show, or that write both.
+OF_THE_COMMAND_LINE = (
+    "cli/",
+    "report/",
+    "experiments/",
+    "advice/",
+    "saved/checkpoint.py",
+    "engines/_java.py",
+    "__main__.py",
+)
 
 
 @pytest.mark.parametrize(
