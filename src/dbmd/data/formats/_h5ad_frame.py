@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import RLock
 from typing import Any
 
 import numpy as np
 
+# Text in records is converted by h5py, not by HDF5 itself: no other thread may close a file meanwhile.
+CONVERTING = RLock()
 Whole = Callable[[Any], Any]  # returns all values of a dataset, if there is room for them
 
 
@@ -28,7 +31,8 @@ class Field:
         self.nbytes, self.attrs = records.shape[0] * inner.itemsize, dict[str, Any]()
 
     def __getitem__(self, rows: Any) -> Any:
-        return self.records.fields(self.field)[rows]
+        with CONVERTING:
+            return self.records.fields(self.field)[rows]
 
 
 class Frame:

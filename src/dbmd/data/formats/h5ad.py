@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dbmd.data.formats._csr import CsrFile
-from dbmd.data.formats._h5ad_frame import Field, Frame, texts
+from dbmd.data.formats._h5ad_frame import CONVERTING, Field, Frame, texts
 from dbmd.data.formats._reader import BATCH_BYTES, Batch, Reader, batch_rows, check_width, first_twice
 from dbmd.data.location import Location
 from dbmd.data.options import DEFAULT_MEMORY
@@ -225,8 +225,12 @@ class H5ad(Reader):
             ) from None
         with self.location.open() as file:
             local = self.location.local
-            with h5py.File(str(local) if local else file, "r") as opened:
+            opened = h5py.File(str(local) if local else file, "r")
+            try:
                 yield opened
+            finally:
+                with CONVERTING:
+                    opened.close()
 
 
 def _is_outside(file: Any, name: str, link: Any) -> bool:
