@@ -28,7 +28,7 @@ from dbmd.experiments.truth.data import cellmix, jasper, mixtures
 
 FAMILIES = ("equal", "unequal", "no pure", "clusters", "sources", "few", "many", "heavy", "smooth", "coloured")
 LIMITS = ("curved", "rare")
-SEEDS = range(1000, 1005)
+SEEDS = range(2000, 2005)
 RIGHT = 0.9  # of the problems
 COST = 6.0  # times a fit of the largest number
 

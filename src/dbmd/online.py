@@ -143,7 +143,7 @@ def update(
         history=[record],
         converged=None,
         profile=found.profile.among(numbers, n_sources),
-        sample=found.sample.among(numbers),
+        sample=found.sample.among(numbers, n_sources),
         explained=explained_variance(batch, summaries, n_sources),
         past=PastStatistics(past.stats + batch, origin),
         offsets=parts.offsets(V).T if parts.n_offsets else None,

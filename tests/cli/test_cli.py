@@ -116,12 +116,14 @@ def test_help_has_examples_and_every_option_is_explained(command, flag):
     assert "--debug" in page
 
 
-def test_the_examples_of_the_help_pages_are_understood():
+def test_the_examples_of_the_help_pages_are_understood(tmp_path, monkeypatch):
     """Every example parses: no option is unknown, no value is refused."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "H.npy").touch()
     for name, command in main.commands.items():
         page = run(name, "--help")
         for example in re.findall(rf"^    dbmd {name}(.*)$", page, re.MULTILINE):
-            # Files need not be there: report asks for a folder that is.
+            # Data need not be there: report asks for a folder and for memberships that are.
             words = ["." if word.endswith("-model") else word for word in shlex.split(example)]
             assert command.make_context(name, words)
 

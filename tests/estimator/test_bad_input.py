@@ -76,7 +76,7 @@ def test_more_components_than_samples_are_refused(data):
 WRONG_SOURCES = {
     "short": (np.zeros(149), ValueError, r"source must have one label for each of the 150 samples.*Got shape \(149,\)"),
     "column": (np.zeros((150, 1)), ValueError, r"one label for each of the 150 samples.*Got shape \(150, 1\)"),
-    "scalar": ("lab", ValueError, r"one label for each of the 150 samples.*Got shape \(\)"),
+    "scalar": ("lab", ValueError, r"'lab' is the name of a column, and ndarray has no columns"),
     "None": (["a"] * 149 + [None], ValueError, "no missing labels. Got None for sample 149"),
     "NaN": (np.r_[np.zeros(149), np.nan], ValueError, "no missing labels. Got nan for sample 149"),
     "NaN among text": (["a"] * 149 + [np.nan], ValueError, "no missing labels. Got nan for sample 149"),

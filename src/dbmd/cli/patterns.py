@@ -38,9 +38,9 @@ def patterns(model: Path, output: Path, in_rows: bool, top: int | None, overwrit
 
     \b
     Examples:
-      dbmd patterns model -o patterns.csv
-      dbmd patterns model --top 20 | column -s, -t
-      dbmd patterns model --long -o patterns.parquet
+      dbmd patterns digits-model -o patterns.csv
+      dbmd patterns digits-model --top 20 -o -
+      dbmd patterns digits-model --long -o patterns.parquet
 
     The table has a row for each feature, in the order of the data: its name, or its number if features have no names;
     its value in each pattern (dbmd0, dbmd1, ... as in the output of dbmd transform, or the names of known patterns);

@@ -75,9 +75,10 @@ class MembershipSample:
             std=None if self.std is None else self.std[:, order],
         )
 
-    def among(self, numbers: NDArray[np.intp]) -> MembershipSample:
-        """Return the sample with other codes: source i has the code numbers[i]."""
-        return replace(self, source_codes=np.asarray(numbers, np.int64)[self.source_codes])
+    def among(self, numbers: NDArray[np.intp], n_sources: int) -> MembershipSample:
+        """Return the sample among n_sources sources, where source i of this one has the code numbers[i]."""
+        placed = replace(self, source_codes=np.asarray(numbers, np.int64)[self.source_codes])
+        return MembershipSample.empty(n_sources, self.memberships.shape[1], with_std=self.std is not None) + placed
 
     def candidates(self, rows: NDArray[np.integer], source_code: int) -> NDArray[np.intp]:
         """Return the positions of rows of one source that are drawn if they are added: none of the others can be kept.
