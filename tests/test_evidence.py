@@ -99,7 +99,7 @@ def passed(X, source, W, sigma2, evidence, n_nodes=2):
         return engine.ask(step, W)
 
 
-@examples(dev=5, ci=15)
+@examples(usual=5, thorough=15)
 @given(generators(), st.sampled_from([1, 2, 3, 5]), st.sampled_from([1.0, 7.0]))
 def test_a_pass_brings_J(rng, r, excess):
     X, W, sigma2 = rng.normal(size=(40, 6)), rng.normal(size=(6, r)), np.array([0.3, 2.0])
@@ -110,7 +110,7 @@ def test_a_pass_brings_J(rng, r, excess):
     assert_allclose(found, with_faces_fixed(X, source, W, sigma2, Ht, excess), rtol=1e-7)
 
 
-@examples(dev=8, ci=20)
+@examples(usual=8, thorough=20)
 @given(generators(), st.sampled_from([2, 3, 5]), st.sampled_from([1.0, 7.0]), st.sampled_from([0.0, 3.0]))
 def test_with_faces_fixed_neither_w_step_nor_noise_step_nor_h_step_raises_J(rng, r, excess, lam):
     X, W, sigma2 = rng.normal(size=(40, 6)), rng.normal(size=(6, r)), np.array([0.3, 2.0])

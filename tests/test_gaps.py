@@ -81,7 +81,7 @@ def evidence_of(excess):
     return None if excess is None else Evidence((excess, excess))
 
 
-@examples(dev=8, ci=20)
+@examples(usual=8, thorough=20)
 @given(generators(), st.sampled_from([1, 2, 3]), KINDS, st.sampled_from([0.1, 0.5]))
 def test_a_pass_brings_the_objective_of_what_is_observed(rng, r, kind, fraction):
     excess, prior = kind
@@ -91,7 +91,7 @@ def test_a_pass_brings_the_objective_of_what_is_observed(rng, r, kind, fraction)
     assert_allclose(found, J(X, SOURCE, W, SIGMA2, peaks(X, W, prior * SIGMA2[SOURCE]), excess, prior), rtol=1e-6)
 
 
-@examples(dev=8, ci=20)
+@examples(usual=8, thorough=20)
 @given(generators(), st.sampled_from([2, 3]), KINDS, st.sampled_from([0.1, 0.5]))
 def test_with_faces_fixed_neither_w_step_nor_noise_step_raises_the_objective(rng, r, kind, fraction):
     excess, prior = kind
@@ -109,7 +109,7 @@ def test_with_faces_fixed_neither_w_step_nor_noise_step_raises_the_objective(rng
         assert J(X, SOURCE, at, sigma2, Ht, excess, prior) <= bound + 1e-8 * X.size
 
 
-@examples(dev=4, ci=12)
+@examples(usual=4, thorough=12)
 @given(generators(), st.sampled_from([2, 3]), KINDS)
 def test_the_gradient_is_that_of_the_objective(rng, r, kind):
     excess, prior = kind

@@ -11,7 +11,7 @@ from .fits import RISE_AT_THE_FLOOR, SOLVERS, assert_never_rises, fitted, mixtur
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@examples(dev=8, ci=25)
+@examples(usual=8, thorough=25)
 @given(data=st.data())
 def test_the_objective_never_rises(solver, data):
     r = data.draw(st.integers(1, 5), "r")

@@ -39,7 +39,7 @@ PARTS = {
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("part", PARTS)
-@examples(dev=2, ci=5)
+@examples(usual=2, thorough=5)
 @given(data=st.data())
 def test_the_objective_never_rises(part, solver, data):
     X, source, W, _ = batches(data.draw(st.integers(0, 1000), "seed"), n=60, brightness=0.3)

@@ -140,7 +140,7 @@ def test_a_local_array_is_not_read_but_mapped(order, small_batches, tmp_path, rn
         assert not batch.Xt.flags.writeable
 
 
-@examples(dev=5, ci=15)
+@examples(usual=5, thorough=15)
 @given(data=st.data())
 def test_reading_may_start_and_stop_at_any_cut(opened, data):
     reader, features = opened.reader(), opened.written.features
@@ -157,7 +157,7 @@ def test_reading_may_start_and_stop_at_any_cut(opened, data):
         assert len(X) == (N if stop is None else stop) - start
 
 
-@examples(dev=5, ci=15)
+@examples(usual=5, thorough=15)
 @given(data=st.data())
 def test_columns_come_in_the_order_asked_for(opened, data):
     reader, written = opened.reader(), opened.written
