@@ -24,6 +24,7 @@ PUBLIC = (
     "dbmd.engines",
     "dbmd.errors",
     "dbmd.metrics",
+    "dbmd.pl",
     "dbmd.protocols",
     "dbmd.spark",
     "dbmd.tl",
