@@ -7,6 +7,7 @@ ORDER = (
     "plot_noisy_sources.py",
     "plot_evidence.py",
     "plot_reading_memberships.py",
+    "plot_how_many.py",
     "plot_files.py",
     "plot_tables.py",
     "plot_spectra.py",

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import dbmd
 from dbmd import DBMD, pl
+from dbmd.estimator._choice import Choice
 
 mpl.use("agg")
 
@@ -132,6 +133,15 @@ def test_figures_of_the_fit(made_up):
     bars = pl.agreement(known).patches
     assert_allclose([bar.get_width() for bar in bars], known.agreement_)
     assert bars[1].get_facecolor() != bars[0].get_facecolor() == bars[2].get_facecolor()
+
+
+def test_the_curve_of_a_choice_has_all_numbers_that_were_tried():
+    worst = [[0.99, np.nan], [0.96, 0.98], [0.2, np.nan]]  # NaN: a split that was not needed
+    agreement = tuple(np.array(each)[:, None].repeat(r, axis=1) for r, each in zip((2, 3, 4), worst, strict=True))
+    choice = Choice(3, True, (2, 3, 4), agreement, np.array([0.5, 0.6, 0.65]), 0.95, 100)
+    drawn = pl.choice(choice).lines
+    assert_allclose(drawn[0].get_ydata(), [0.99, 0.97, 0.2])
+    assert_array_equal(drawn[2].get_ydata(), choice.explained)
 
 
 def test_many_components_have_many_colours():
