@@ -12,7 +12,18 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "ben
 LINK = re.compile(r"\[[^\]\[]*\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Their code needs no cluster, and no data that have to be downloaded; tests/test_spark.py runs that of spark-ml.md.
-RUN = ("extending", "index", "logs", "quick-start", "real-data", "single-cells", "spectra", "streams", "tables")
+RUN = (
+    "extending",
+    "how-many",
+    "index",
+    "logs",
+    "quick-start",
+    "real-data",
+    "single-cells",
+    "spectra",
+    "streams",
+    "tables",
+)
 
 
 def slugs(text):
