@@ -129,7 +129,7 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return_std : bool, default=False
             Whether to return standard deviations of the memberships, too. They account for the noise of the source and,
             after a fit with ``inference="evidence"``, for the likely error of the components. An interval of 1.645
-            standard deviations to either side holds about 90 % of the true memberships (docs/model.md).
+            standard deviations to either side holds about 90 % of the true memberships (docs/how-many.md).
         kind : {"peak", "mean"}, default="peak"
             Which memberships: those of the largest posterior probability, many of them zero, or posterior means, few of
             them zero. Means are nearer to the truth in a noisy source whose samples are mixed; where most samples
