@@ -8,7 +8,7 @@ from dbmd.report.numbers import plural
 from dbmd.report.plain import number
 
 # The correlation of memberships from which two halves have found the same pattern. A number of components is proposed
-# from 0.95 on, over several splits (choose_components); of a single pattern and split, less is asked.
+# from 0.985 on, mostly, over several splits (model/stability.py); of a single pattern and split, less is asked.
 AGREED = 0.9
 NAMED = 8  # most patterns that are named in a sentence
 
