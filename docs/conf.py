@@ -42,7 +42,6 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", rf"(?!({'|'.join(map(re.escape, public_names()))})\b)dbmd\..*"),
     ("py:.*", r"(?!dbmd\.).*\..*"),
-    ("py:obj", "scaled_components_"),  # a property that numpydoc lists with the attributes, where it has no page
     ("py:meth", "close"),  # in the first line of a class, which the tables of the reference show without its class
 ]
 

@@ -135,12 +135,12 @@ def dbmd(
 
 
 def model(adata: Any, key: str = "dbmd") -> DBMD:
-    """Return the model that :func:`dbmd` has stored: to save, to report, to apply to other cells.
+    """Return the model that :func:`dbmd.tl.dbmd` has stored: to save, to report, to apply to other cells.
 
     Parameters
     ----------
     adata : AnnData
-        With results of :func:`dbmd`, also after it was written to a file and read back.
+        With results of :func:`dbmd.tl.dbmd`, also after it was written to a file and read back.
     key : str, default="dbmd"
         Name under which they are stored.
 
@@ -173,7 +173,7 @@ def transform(
     adata : AnnData of shape (n_obs, n_vars)
         The cells, in memory or backed by a file.
     model : DBMD, AnnData, str or Path
-        A fitted model, an AnnData in which :func:`dbmd` has stored one, or a directory with one.
+        A fitted model, an AnnData in which :func:`dbmd.tl.dbmd` has stored one, or a directory with one.
     batch_key : str, optional
         Column of ``obs`` that names the batch of each cell. By default that of the fit, if it is there. What is needed
         of batches that were not in the fit, such as their offset, is estimated.
@@ -190,7 +190,7 @@ def transform(
     -------
     AnnData or None
         The copy, with ``copy=True``. Results: ``obsm["X_" + key_added]``, ``obs[key_added]`` and, of a model with
-        brightness, ``obs[key_added + "_brightness"]``, as from :func:`dbmd`.
+        brightness, ``obs[key_added + "_brightness"]``, as from :func:`dbmd.tl.dbmd`.
     """
     _check_can_take_results(adata, copy)
     fitted = _fitted(model, key)
