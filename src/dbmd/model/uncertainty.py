@@ -146,7 +146,10 @@ def uncertainty(
     n[[*stats]] = [s.n for s in stats.values()]
     moments = np.asarray(sum(s.HHt for _, s in sorted(stats.items()))) / n.sum()
     at_peaks = PerSource({c: Statistics(s.XHt, sums[c].scatter, 0.0, s.n, 0.0) for c, s in stats.items()})
-    A, free = gram(at_peaks, sigma2, ridge), parts.is_free
+    # In units of the largest noise level: squares of levels may leave the range of floats.
+    unit = float(sigma2.max())
+    relative = sigma2 / unit
+    A, free = gram(at_peaks, relative, None if ridge is None else ridge * unit), parts.is_free
     inverse = np.zeros((k, k))
     inverse[np.ix_(free, free)] = np.linalg.pinv(A[np.ix_(free, free)], rcond=1e-12, hermitian=True)
     variance = np.zeros((parts.n_components, m))
@@ -160,7 +163,7 @@ def uncertainty(
             scatter[:r, r] = scatter[r, :r] = scatter[:r, :r].sum(axis=1)
             scatter[r, r] = s.n
         to_W = inverse[: parts.n_components] @ own
-        factor = np.einsum("ki,ij,kj->k", to_W, scatter, to_W) / sigma2[c] ** 2
+        factor = np.einsum("ki,ij,kj->k", to_W, scatter, to_W) / relative[c] ** 2
         noise = _residuals(s, sums[c], W, parts.offset(V, c), origin, sigma2[c])
         variance += np.outer(np.maximum(factor, 0.0), noise)
     return Uncertainty(variance * (1.0 - _leverage(W)), moments, n)

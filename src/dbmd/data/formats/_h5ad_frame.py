@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import RLock
 from typing import Any
 
 import numpy as np
 
-# Text in records is converted by h5py, not by HDF5 itself: no other thread may close a file meanwhile.
-CONVERTING = RLock()
 Whole = Callable[[Any], Any]  # returns all values of a dataset, if there is room for them
 
 
@@ -22,17 +19,19 @@ class Field:
         The array.
     field : str
         Name of the field.
+    values : structured array of shape (n,), optional
+        The records, if they were read before.
     """
 
-    def __init__(self, records: Any, field: str) -> None:
+    def __init__(self, records: Any, field: str, values: Any = None) -> None:
+        self._values = values
         inner = records.dtype.fields[field][0]
         self.records, self.field, self.name = records, field, f"{records.name}[{field!r}]"
         self.dtype, self.shape, self.file = inner.base, (*records.shape, *inner.shape), records.file
         self.nbytes, self.attrs = records.shape[0] * inner.itemsize, dict[str, Any]()
 
     def __getitem__(self, rows: Any) -> Any:
-        with CONVERTING:
-            return self.records.fields(self.field)[rows]
+        return self.records.fields(self.field)[rows] if self._values is None else self._values[self.field][rows]
 
 
 class Frame:
@@ -44,6 +43,8 @@ class Frame:
         The file.
     name : {"obs", "var"}
         Which table.
+    records : structured array of shape (n,), optional
+        Its records, if it has them and they were read before. h5py 3.16 crashes where threads read text of records.
 
     Attributes
     ----------
@@ -51,7 +52,8 @@ class Frame:
         Names of the columns, in order, without the names of rows.
     """
 
-    def __init__(self, file: Any, name: str) -> None:
+    def __init__(self, file: Any, name: str, records: Any = None) -> None:
+        self._records = records
         self.file, self.table = file, file[name]
         fields = getattr(self.table.dtype, "fields", None) if hasattr(self.table, "dtype") else {}
         if fields is None:
@@ -69,13 +71,13 @@ class Frame:
     def row_names(self) -> Any:
         """The dataset with the names of rows; None if there are none."""
         if not self.is_group:
-            return Field(self.table, self._index)
+            return Field(self.table, self._index, self._records)
         names = self.table.get(self._index)
         return names["values"] if "values" in getattr(names, "keys", tuple)() else names
 
     def column(self, name: str) -> Any:
         """Return a column: a dataset, or a group of datasets."""
-        return self.table[name] if self.is_group else Field(self.table, name)
+        return self.table[name] if self.is_group else Field(self.table, name, self._records)
 
     def arrow(self, name: str, start: int, stop: int, whole: Whole) -> Any:
         """Return rows of a column as an array of Arrow."""

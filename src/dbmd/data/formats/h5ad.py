@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dbmd.data.formats._csr import CsrFile
-from dbmd.data.formats._h5ad_frame import CONVERTING, Field, Frame, texts
+from dbmd.data.formats._h5ad_frame import Field, Frame, texts
 from dbmd.data.formats._reader import BATCH_BYTES, Batch, Reader, batch_rows, check_width, first_twice
 from dbmd.data.location import Location
 from dbmd.data.options import DEFAULT_MEMORY
@@ -42,6 +42,7 @@ class H5ad(Reader):
     seekable_rows = None
     row_names: str | None = "obs_names"
     is_oriented = True
+    records: Any = None  # of obs, as anndata wrote it before 0.7
 
     def __init__(self, location: Location, memory: int, layer: str | None, obsm: str | None, *, hvg: bool) -> None:
         self.location, self.most_bytes = location, max(memory, DEFAULT_MEMORY)
@@ -58,6 +59,8 @@ class H5ad(Reader):
             self.group, self.key = ("obsm", obsm) if obsm is not None else ("layers", layer)
             self.matrix = "X" if self.key is None else f"{self.group}[{self.key!r}]"
             X, obs, var = self._X(file), Frame(file, "obs"), Frame(file, "var")
+            # Here, where no thread reads yet.
+            self.records = None if obs.is_group else self._whole(obs.table)
             kind = _kind(X)
             if kind not in ("array", "csr_matrix"):
                 convert = f"adata.{self.matrix} = adata.{self.matrix}.tocsr()"
@@ -131,7 +134,7 @@ class H5ad(Reader):
         wanted = [self.numbers[name] for name in features]
         everything = wanted == list(range(self.n_stored))
         with self._file() as file:
-            X, obs = self._X(file), Frame(file, "obs")
+            X, obs = self._X(file), Frame(file, "obs", self.records)
             pieces = self._csr_pieces(X, start, stop) if self.sparse else self._dense_pieces(X, start, stop)
             for i, Xt in pieces:
                 j = i + Xt.shape[0]
@@ -225,12 +228,8 @@ class H5ad(Reader):
             ) from None
         with self.location.open() as file:
             local = self.location.local
-            opened = h5py.File(str(local) if local else file, "r")
-            try:
+            with h5py.File(str(local) if local else file, "r") as opened:
                 yield opened
-            finally:
-                with CONVERTING:
-                    opened.close()
 
 
 def _is_outside(file: Any, name: str, link: Any) -> bool:
