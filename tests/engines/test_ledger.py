@@ -74,7 +74,7 @@ def ledger(cluster):
 
 def most_bytes(floats):
     """Return how many bytes a message may have: one array, or several for each source."""
-    return 8 * floats + OVERHEAD + OVERHEAD_OF_ARRAY * (1 if floats <= MR else 2 * SOURCES)
+    return 8 * floats + OVERHEAD + OVERHEAD_OF_ARRAY * (1 if floats <= MR else 3 * SOURCES)
 
 
 @pytest.mark.parametrize(
