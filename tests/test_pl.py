@@ -18,8 +18,8 @@ mpl.use("agg")
 @pytest.fixture(scope="module")
 def made_up():
     rng = np.random.default_rng(0)
-    W = np.cumsum(rng.normal(size=(3, 30)), axis=1)  # smooth, as spectra are
-    X = rng.dirichlet(np.full(3, 0.4), 300) @ W + 0.1 * rng.normal(size=(300, 30))
+    W = np.cumsum(np.cumsum(rng.normal(size=(3, 42)), axis=1), axis=1) / 5.0  # smooth, as spectra are
+    X = rng.dirichlet(np.full(3, 0.4), 300) @ W + 0.1 * rng.normal(size=(300, 42))
     source = np.array(["a", "b", "c", "d"])[rng.integers(0, 4, 300)]
     return X, source, DBMD(3, random_state=0).fit(X, source=source)
 
@@ -39,13 +39,13 @@ def test_lines_are_the_components_at_the_names_of_the_features(made_up):
     X, _, model = made_up
     ax = pl.patterns(model)
     assert_array_equal([line.get_ydata() for line in ax.lines], model.components_)
-    at = np.linspace(400.0, 2500.0, 30)
+    at = np.linspace(400.0, 2500.0, 42)
     assert_array_equal(pl.patterns(model, x=at, components=[2]).lines[0].get_xdata(), at)
     import pandas as pd
 
     named = DBMD(3, random_state=0).fit(pd.DataFrame(X, columns=[f"{each:.1f}" for each in at]))
     assert_allclose(pl.patterns(named).lines[0].get_xdata(), at, atol=0.06)
-    with pytest.raises(ValueError, match=r"x must have shape \(n_features,\) = \(30,\)\. Got \(3,\)"):
+    with pytest.raises(ValueError, match=r"x must have shape \(n_features,\) = \(42,\)\. Got \(3,\)"):
         pl.patterns(model, x=[1, 2, 3])
 
 
@@ -62,7 +62,7 @@ def test_bars_name_the_features_that_stand_out(made_up):
 
 def test_pictures_have_one_scale(made_up):
     model = made_up[2]
-    panels = pl.patterns(model, image_shape=(5, 6))
+    panels = pl.patterns(model, image_shape=(6, 7))
     assert_array_equal([ax.images[0].get_array().ravel() for ax in panels], model.components_)
     assert len({ax.images[0].get_clim() for ax in panels}) == 1
     with pytest.raises(ValueError, match="image_shape"):

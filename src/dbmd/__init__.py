@@ -66,7 +66,7 @@ _HOMES = {
     "open_data": "dbmd.dataset",
     "open_report": "dbmd.report.browse",
 }
-_MODULES = ("engines", "errors", "metrics", "tl")  # not spark: import * must work without pyspark
+_MODULES = ("engines", "errors", "metrics", "pl", "tl")  # not spark: import * must work without pyspark
 
 
 def __getattr__(name: str) -> Any:

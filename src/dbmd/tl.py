@@ -88,32 +88,28 @@ def dbmd(
         obs_column(adata, batch_key)  # its errors speak of batches
     if copy:
         adata = adata.copy() if not adata.isbacked else adata.to_memory()
-    batches = None
-    if batch_key is not None:
-        if adata.obs[batch_key].isna().any():
-            raise ValueError(f"adata.obs[{batch_key!r}] must name a batch for every cell; some are missing.")
-        batches = adata.obs[batch_key].astype(str).to_numpy(dtype=str)
-    model = DBMD(n_components, **params)
-    if model.known is not None:
-        known = Known.of(model.known)
-        model.known = Known(known.for_features(adata.n_vars, list(adata.var_names)), known.names)
-    X = adata.X if layer is None else adata.layers[layer]
-    if X is None:
-        raise ValueError("adata has no X: name the layer to take.")
-    if isinstance(X, np.ndarray) or sparse.issparse(X):
-        model.fit(X, source=batches)
-        Ht, brightness, _ = model._transform(X, batches)
-    else:
-        data = _backed(X, batches, model.missing)
-        model.fit(data)
-        Ht, brightness, _ = model._transform(data, None)
-    adata.obsm[f"X_{key_added}"] = Ht
-    adata.varm[key_added] = model.components_.T
-    names = getattr(model, "component_names_", range(len(model.components_)))
-    adata.obs[key_added] = pd.Categorical.from_codes(labels_of(Ht), [str(name) for name in names])
-    if model.brightness:
-        adata.obs[f"{key_added}_brightness"] = brightness
-    adata.uns[key_added] = {
+    used = np.arange(len(names)) if mask is None else np.flatnonzero(mask)
+    fitted = DBMD(n_components, **params)
+    if fitted.known is not None:
+        fitted.known = _known(fitted.known, names, used)
+    data = open_data(
+        adata,
+        source=batch_key,
+        layer=layer,
+        obsm=obsm,
+        columns=None if mask is None else [names[i] for i in used],
+        missing=fitted.missing,
+    )
+    fitted.fit(data)
+    _add_memberships(adata, fitted, data, key_added)
+
+    def of_all(values: NDArray[Any]) -> NDArray[Any]:
+        """Return values with zeros in the columns of variables that were not fitted."""
+        out = np.zeros((len(values), len(names)), values.dtype)
+        out[:, used] = values
+        return out
+
+    found: dict[str, Any] = {
         "params": {
             "n_components": fitted.n_components_,
             "batch_key": batch_key or "",

@@ -148,7 +148,7 @@ def transform(
         hints["transpose"] = bool(as_they_are) and not any(reader.is_oriented for reader in as_they_are)
     read["transpose"] = hints["transpose"]
     readers = open_readers(data, **hints)
-    chosen = _as_in_the_fit(fitted, readers[0], needs_source=arrays.noise_matters)
+    chosen = _as_in_the_fit(fitted, readers[0], needs_source=arrays.noise_matters or not wanted.is_plain)
     chosen |= {k: v for k, v in {"source": source, "columns": columns, "drop": drop}.items() if v}
     row_names = readers[0].row_names if len({reader.row_names for reader in readers}) == 1 else None
     if row_names is not None and output.suffix != ".npy":

@@ -67,7 +67,7 @@ class Choice:
         found, tried = self.typical, self.tried
         if not self.is_stable:
             best = int(np.argmax(found))
-            numbers = f"{tried[0]} patterns" if len(tried) == 1 else f"{tried[0]} to {tried[-1]} patterns"
+            numbers = f"{tried[0]}" if len(tried) == 1 else f"{tried[0]} to {tried[-1]}"
             return (
                 f"Two halves of the data do not find the same patterns for any number that was tried, {numbers}: at "
                 f"best the least stable pattern correlates {found[best]:.2f}, with {tried[best]}, where "

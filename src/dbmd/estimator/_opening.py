@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from dbmd.data.finite import with_nan
-from dbmd.dataset import Dataset, framework_of, in_memory, is_path, open_data
-from dbmd.estimator._checks import check_feature_names, check_finite, number_sources
+from dbmd.data.source_labels import number_sources
+from dbmd.dataset import Dataset, framework_of, in_memory, is_anndata, is_path, open_data
+from dbmd.estimator._checks import check_feature_names, check_finite
 from dbmd.estimator._tables import TABLE, split_columns, text_column
 
 if TYPE_CHECKING:

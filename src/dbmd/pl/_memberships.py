@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dbmd.pl._axes import ZERO, chosen, colours, names_of, one, several
+from dbmd.report.basis import used_of
+from dbmd.report.simplex import plane
 
 Colour = Literal["cluster", "source", "class"]
 LEGEND = 12  # most names in a legend
@@ -102,13 +104,9 @@ def simplex(
     Axes
     """
     check_is_fitted(model, "components_")
-    return _points(model, memberships, corners_of(model), color, one(ax, 6.0, 5.0))
-
-
-def corners_of(model: Any) -> NDArray[np.float64]:
-    """Return the components in their first two principal components, shape (n_components, 2)."""
-    centred = model.components_ - model.components_.mean(axis=0)
-    return np.asarray(np.linalg.svd(centred.astype(float), full_matrices=False)[0][:, :2])
+    sizes = np.asarray(model.cluster_sizes_, float)
+    corners = plane(model.scaled_components_, sizes, used_of(sizes))[0]
+    return _points(model, memberships, corners, color, one(ax, 6.0, 5.0))
 
 
 def maps(

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dbmd.pl._axes import ZERO, chosen, colours, names_of, one, several
 from dbmd.report.basis import check_image_shape
+from dbmd.report.ordered import are_ordered, places
 
 Kind = Literal["auto", "lines", "images", "bars"]
 LEGEND = 12  # most names in a legend
@@ -59,7 +60,8 @@ def patterns(
     shape = check_image_shape(image_shape, model.components_.shape[1])
     shown = chosen(model, components)
     if kind == "auto":
-        kind = "images" if shape is not None else "lines" if has_order(model) else "bars"
+        is_ordered = are_ordered(model.scaled_components_, getattr(model, "feature_names_in_", None))
+        kind = "images" if shape is not None else "lines" if is_ordered else "bars"
     if kind == "lines":
         return _lines(model, shown, x, std, one(axes))
     if kind == "bars":
@@ -69,11 +71,6 @@ def patterns(
             raise ValueError("Pictures need their shape: image_shape=(height, width).")
         return _images(model, shown, shape, axes)
     raise ValueError(f"kind must be 'auto', 'lines', 'images' or 'bars'. Got {kind!r}.")
-
-
-def has_order(model: Any) -> bool:
-    """Return whether the features of a model are in an order: wavelengths, times."""
-    return True
 
 
 def _deviations(model: Any, wanted: bool) -> NDArray[Any] | None:
@@ -97,13 +94,9 @@ def _lines(model: Any, shown: NDArray[np.intp], x: ArrayLike | None, std: bool, 
 
 
 def positions(model: Any) -> NDArray[np.float64]:
-    """Return where features lie along an axis, shape (m,): at their names if these are numbers, or 0, 1, ..."""
-    names = getattr(model, "feature_names_in_", None)
-    try:
-        at = None if names is None else np.array([float(name) for name in names])
-    except ValueError:
-        at = None
-    return np.arange(float(model.components_.shape[1])) if at is None or not np.isfinite(at).all() else at
+    """Return where features lie along an axis, shape (m,): at the numbers in their names, or at 0, 1, ..."""
+    found = places(getattr(model, "feature_names_in_", None))
+    return np.arange(float(model.components_.shape[1])) if found is None else found[0]
 
 
 def _bars(model: Any, shown: NDArray[np.intp], n_top: int, std: bool, axes: Any) -> NDArray[Any]:

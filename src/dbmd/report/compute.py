@@ -18,6 +18,7 @@ from dbmd.report.basis import FAINT, TOP, check_image_shape, used_of
 from dbmd.report.classes import describe_classes
 from dbmd.report.crisp import at_peaks, certain, describe_memberships, has_pure
 from dbmd.report.maps import describe_maps, map_of
+from dbmd.report.mix import describe_mix
 from dbmd.report.ordered import Patterns, check_patterns
 from dbmd.report.patterns import describe_patterns
 from dbmd.report.plain import VALUE, clean, number, numbers, text, value_text
@@ -93,8 +94,8 @@ def describe(
         "preparation": _preparation(model, info),
         "sources": _sources(model, profile, sample, info if tells_explained else {}, sources),
         "offsets": _offsets(model, names, sources),
-        "clusters": _clusters(model, profile, labels, clusters),
-        "mix": _mix(profile, sources, clusters),
+        "clusters": described,
+        "mix": describe_mix(profile, sources, clusters, [_inside(cluster) for cluster in described]),
         "basis": describe_patterns(model, clusters, shape, patterns),
         "maps": describe_maps(found_map, clusters),
         "simplex": describe_simplex(
