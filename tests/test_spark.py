@@ -155,7 +155,7 @@ def test_a_fit_with_other_params_leaves_the_estimator_alone(frame):
 
 def test_verbose_logs_a_line_for_each_iteration(frame, caplog):
     fitted = quick(seed=0, verbose=1).fit(frame)
-    lines = [record for record in caplog.records if record.name == "dbmd"]
+    lines = [record for record in caplog.records if record.name == "dbmd" and "iteration" in record.getMessage()]
     assert len(lines) == len(fitted.history)
 
 
@@ -390,6 +390,7 @@ VALUES = {
     "missing": "allow",
     "nonnegative": True,
     "known": {"a": [1.0, 2.0]},
+    "halves": True,
     "featuresCol": "f",
     "predictionCol": "p",
     "probabilityCol": "h",
