@@ -120,8 +120,8 @@ def uncertainty(
     sigma2: Float,
     origin: Float,
     ridge: Float | None = None,
-) -> Uncertainty:
-    """Return how uncertain components are.
+) -> Uncertainty | None:
+    """Return how uncertain components are; None if numbers are so extreme that it cannot be computed.
 
     Parameters
     ----------
@@ -166,7 +166,8 @@ def uncertainty(
         factor = np.einsum("ki,ij,kj->k", to_W, scatter, to_W) / relative[c] ** 2
         noise = _residuals(s, sums[c], W, parts.offset(V, c), origin, sigma2[c])
         variance += np.outer(np.maximum(factor, 0.0), noise)
-    return Uncertainty(variance * (1.0 - _leverage(W)), moments, n)
+    apart = variance * (1.0 - _leverage(W))
+    return Uncertainty(apart, moments, n) if np.isfinite(apart).all() else None
 
 
 def _residuals(s: Statistics, sums: Squares, W: Float, offset: Float | None, origin: Float, sigma2: float) -> Float:
