@@ -1,6 +1,5 @@
 """Standard deviations and means of memberships, and standard deviations of components, of a fitted model."""
 
-import dask.array as da
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -162,6 +161,7 @@ def load_like(model):
 
 
 def test_collections_of_dask_are_computed_later(model, data):
+    da = pytest.importorskip("dask.array")
     X, source, _ = data
     lazy = model.transform(da.from_array(X, chunks=(250, -1)), source=source, return_std=True, kind="mean")
     for found, expected in zip(lazy, model.transform(X, source=source, return_std=True, kind="mean"), strict=True):

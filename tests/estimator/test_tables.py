@@ -5,10 +5,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import sklearn
 from sklearn import config_context
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.fixes import parse_version
 
 from dbmd import DBMD, load, open_data
 from estimator.making import mixture
@@ -129,6 +131,10 @@ def test_a_column_of_the_fit_is_no_feature_but_any_other_is(make, columns):
         fitted.transform(make(columns | {"more": columns["x0"]}))
 
 
+@pytest.mark.skipif(
+    parse_version(sklearn.__version__) < parse_version("1.9"),
+    reason="pipelines of old releases of scikit-learn do not pass metadata on to score",
+)
 def test_a_grid_search_over_a_pipeline_passes_names_on(columns):
     table = pd.DataFrame(columns)
     with config_context(enable_metadata_routing=True):
