@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dbmd.model.node import Node
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import PerSource, Quadratic, Statistics
+from dbmd.registry import load_kernel
 
 
 def statistics_of(Xt, Ht, prior=0.0):
@@ -21,6 +22,18 @@ def statistics_of(Xt, Ht, prior=0.0):
         n=len(Xt),
         h_cost=-float((prior * np.log(Ht)).sum()) if np.any(prior) else 0.0,
     )
+
+
+def sums_of(Xt, Ht, weights=None):
+    """Return the sums over samples with memberships, as a pass finds them."""
+    sums = load_kernel("cpu").Sums(Xt.shape[1], Ht.shape[1], Xt.dtype)
+    sums.add(Xt, Ht, weights, norms=True)
+    return sums.total()
+
+
+def statistics(Xt, Ht, rest, weights=None):
+    """Return the statistics of samples with memberships about a point, as a pass finds them."""
+    return Statistics.of(sums_of(Xt, Ht, weights), rest)
 
 
 def memberships(rng, n, r, kind="plain"):

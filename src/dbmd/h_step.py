@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd._utils.arrays import is_here, to_host
 from dbmd.data.block import Chunk, Samples
 from dbmd.errors import DataError
 from dbmd.model.evidence import Evidence
 from dbmd.model.parts import Parts
 from dbmd.model.posterior import Posterior, PosteriorModel, blocks, grams
-from dbmd.model.statistics import Float, Statistics, statistics
-from dbmd.protocols import FaceCovariance, GapCovariance, Kernel
+from dbmd.model.statistics import Float, SampleSums, Statistics
+from dbmd.protocols import FaceCovariance, GapCovariance, Kernel, Sums
 from dbmd.registry import load_kernel
 
 
 @dataclass(frozen=True)
 class HStep:
-    """The H-step at a given W: everything but the samples.
+    """The H-step at a given W: everything but the samples, whose arrays are of the kernel's kind.
 
     Memberships sum to one, so x - W h = (x - c) - (W - c 1')h for any vector c. If c is the mean of the columns of W, Q
     and b lose the part that all components share, which is most of them on raw data. Where that part is small, c is the
@@ -34,10 +35,11 @@ class HStep:
     ----------
     shift : array of shape (m,)
         What is subtracted from samples while they are read: ``samples.chunks(h_step.shift)``.
-    W_centred : array of shape (m, r), of the type of the data
+    W_centred : array of the kernel's kind, shape (m, r), of the type of the data
         W - c 1'.
-    offset : array of shape (r,), optional
-        (W - c 1')'(c - shift), to be subtracted from (x - shift)'(W - c 1'). None if it is zero.
+    offset : array of the kernel's kind, shape (r,) or (n_sources, r), of the type of the data, optional
+        (W - c 1')'(c - shift + d_c), where d_c is the offset of a source, if they have some: to be subtracted from
+        (x - shift)'(W - c 1'). None if it is zero.
     Q : array of shape (r, r)
         Gram matrix of W - c 1'.
     prior : array of shape (r,)
@@ -48,14 +50,14 @@ class HStep:
         See :mod:`dbmd.kernels`.
     evidence : Evidence, optional
         How the memberships are integrated out, if they are.
-    source_offsets : array of shape (n_sources, r), of the type of the data, optional
-        d_c'(W - c 1') for the offset d_c of each source, to be subtracted as well. None if sources have no offsets.
     centre : array of shape (m,)
         c - shift.
     W : array of shape (m, r)
         W - c 1' in float64.
     offsets : array of shape (m, n_sources), optional
         The offset of each source, if they have any.
+    unseen : list of arrays of shape ()
+        Sums of products elsewhere that were not looked at yet, see :meth:`check`.
     """
 
     shift: Float
@@ -66,10 +68,10 @@ class HStep:
     sigma2: Float
     kernel: Kernel
     evidence: Evidence | None
-    source_offsets: NDArray[Any] | None
     centre: Float
     W: Float
     offsets: Float | None
+    unseen: list[Any] = field(default_factory=list)
 
     @classmethod
     def prepare(
@@ -83,14 +85,13 @@ class HStep:
         near_zero: bool = False,
         evidence: Evidence | None = None,
         offsets: Float | None = None,
-        kernel: str = "cpu",
     ) -> HStep:
         """Return the H-step for samples at W.
 
         Parameters
         ----------
         samples : Samples
-            Only their type matters, and whether they are sparse or have to be gathered.
+            Only their type and kernel matter, and whether they are sparse or have to be gathered.
         W : array of shape (m, r)
             The basis.
         sigma2 : array of shape (n_sources,)
@@ -105,9 +106,8 @@ class HStep:
             How the memberships are integrated out, if they are.
         offsets : array of shape (m, n_sources) or (m, 0), optional
             The offset of each source, if they have any.
-        kernel : str
-            Name of the kernel.
         """
+        kernel = load_kernel(samples.kernel)
         origin = origin_of(W, samples.dtype) if origin is None else origin
         offsets = offsets if offsets is not None and offsets.size else None
         shift = np.zeros_like(origin) if near_zero and samples.is_contiguous else samples.shift_for(origin)
@@ -115,18 +115,20 @@ class HStep:
         shared, own = np.sum((c - shift) ** 2), np.sum((W - c[:, None]) ** 2) / W.shape[1]
         # With a prior, where the H-step stops depends on Q: then it must be the same for dense and sparse samples.
         c = shift if shared <= own and not prior.any() else c
-        W_centred = W - c[:, None]
+        W_centred, centre = W - c[:, None], c - shift
+        offset = None if c is shift else centre @ W_centred
+        if offsets is not None:
+            offset = (centre[:, None] + offsets).T @ W_centred
         return cls(
             shift,
-            np.ascontiguousarray(W_centred, samples.dtype),
-            None if c is shift else ((c - shift) @ W_centred).astype(samples.dtype),
+            kernel.asarray(np.ascontiguousarray(W_centred, samples.dtype)),
+            None if offset is None else kernel.asarray(offset, samples.dtype),
             W_centred.T @ W_centred,
             prior,
             sigma2,
-            load_kernel(kernel),
+            kernel,
             evidence,
-            None if offsets is None else (offsets.T @ W_centred).astype(samples.dtype),
-            c - shift,
+            centre,
             W_centred,
             offsets,
         )
@@ -137,7 +139,9 @@ class HStep:
             return chunk
         return chunk._replace(places=self.kernel.locate(chunk.gaps))
 
-    def memberships(self, chunk: Chunk, Ht0: NDArray[Any] | None = None) -> NDArray[Any]:
+    def memberships(
+        self, chunk: Chunk, Ht0: NDArray[Any] | None = None, out: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
         """Return Ht, shape (rows, r): for each sample the minimiser of the objective given W and sigma.
 
         Parameters
@@ -146,14 +150,16 @@ class HStep:
             Samples, less the shift. What stands in for their gaps is replaced.
         Ht0 : array of shape (rows, r), optional
             Where to start.
+        out : array of shape (rows, r), optional
+            Where to write the result; may be ``Ht0`` itself.
         """
         places = self.located(chunk).places
         if places is not None:
-            self.kernel.put(chunk.Xt, places, self._centre_of(chunk.source_code))
+            self.kernel.put(chunk.Xt, places, self.centre_of(chunk.source_code))
         Bt = self._products(chunk.Xt, chunk.source_code)
         a = self.sigma2[chunk.source_code] * self.prior
         if places is None:
-            return self.kernel.solve_h(self.Q, Bt, a, Ht0)
+            return self.kernel.solve_h(self.Q, Bt, a, Ht0, out)
         # Samples of the more frequent kind are solved where they are, and the others, which were wrong, once more.
         some, of_some = places.some()
         without, with_gaps = (
@@ -161,26 +167,38 @@ class HStep:
             partial(self.kernel.solve_h_with_gaps, self.Q, self.W),
         )
         if 2 * np.count_nonzero(some) > len(some):
-            Ht, rows, again = with_gaps(places, Bt, a, Ht0), np.flatnonzero(~some), without
+            rows, first, again = np.flatnonzero(~some), partial(with_gaps, places), without
         else:
-            Ht, rows, again = without(Bt, a, Ht0), np.flatnonzero(some), partial(with_gaps, of_some)
+            rows, first, again = np.flatnonzero(some), without, partial(with_gaps, of_some)
+        start = None if Ht0 is None else Ht0[rows]
+        Ht = first(Bt, a, Ht0, out)
         if len(rows):
-            Ht[rows] = again(Bt[rows], a, None if Ht0 is None else Ht0[rows])
+            Ht[rows] = again(Bt[rows], a, start)
         return Ht
+
+    def check(self) -> None:
+        """Raise a DataError if products elsewhere that were not looked at yet left the range of their type."""
+        while self.unseen:
+            self._check(self.unseen.pop())
+
+    def _check(self, total: Any) -> None:
+        """Raise a DataError if the sum of products is not finite."""
+        if not np.isfinite(total):
+            raise DataError(
+                f"A sample is too large for {self.W_centred.dtype}: its products with the components leave the range "
+                "of the type. Take the data in the units that the model was fitted in."
+            )
 
     def _products(self, Xt: Any, source_code: int) -> NDArray[Any]:
         """Return b of samples of a source, shape (rows, r); their gaps have the entries that add nothing to it."""
+        offset = self.offset if self.offsets is None or self.offset is None else self.offset[source_code]
         with np.errstate(over="ignore", invalid="ignore"):
-            Bt: NDArray[Any] = Xt @ self.W_centred
-            if self.offset is not None:
-                Bt -= self.offset
-            if self.source_offsets is not None:
-                Bt -= self.source_offsets[source_code]
-            if not np.isfinite(Bt.sum()):
-                raise DataError(
-                    f"A sample is too large for {Bt.dtype}: its products with the components leave the range of the "
-                    "type. Take the data in the units that the model was fitted in."
-                )
+            Bt: NDArray[Any] = self.kernel.products(Xt, self.W_centred, offset)
+            total = Bt.sum()
+        if is_here(Bt):
+            self._check(total)
+        else:  # to look at it would be to wait for it
+            self.unseen.append(total)
         return Bt
 
     def posterior(
@@ -191,9 +209,8 @@ class HStep:
         *,
         norms: Float | None = None,
         errors: Float | None = None,
-        rows: NDArray[np.intp] | None = None,
     ) -> Posterior:
-        """Return means and standard deviations of memberships, before :meth:`statistics` fills gaps.
+        """Return means and standard deviations of memberships, as arrays of NumPy, before gaps are filled.
 
         Parameters
         ----------
@@ -207,98 +224,167 @@ class HStep:
             Norms of the components, if shares are multiplied by them.
         errors : array of shape (k, r, r), optional
             Likely errors of W, by default none.
-        rows : array of int, optional
-            Which samples of the chunk, by their positions; by default all.
         """
         excess = 1.0 if self.evidence is None else self.evidence.excess[chunk.source_code]
         noise = float(excess * self.sigma2[chunk.source_code])
         model = PosteriorModel(self.Q, noise, parts, self.prior, norms, errors)
-        Xt, gaps, h = chunk.Xt, chunk.gaps, Ht.astype(np.float64)
-        if rows is not None:
-            Xt, gaps, h = Xt[rows], None if gaps is None else gaps[rows], h[rows]
-        Bt = self._products(Xt, chunk.source_code).astype(np.float64)
-        found = model.at(h, h @ self.Q - Bt)
+        h, gradient, gaps = self.peaks(chunk, Ht)
+        found = model.at(h, gradient)
         if gaps is None:
             return found
         # Each sample with gaps has a Gram matrix of its own.
         has_gaps = np.flatnonzero(gaps.any(axis=1))
         for block in blocks(len(has_gaps), self.Q.size):
             some = has_gaps[block]
-            Q = grams(self.W, gaps[some], self.Q)
-            own = model.at(h[some], (Q @ h[some][:, :, None])[:, :, 0] - Bt[some], Q)
+            own = model.at(h[some], gradient[some], grams(self.W, gaps[some], self.Q))
             found.mean[some], found.std[some], found.brightness[some] = own.mean, own.std, own.brightness
         return found
 
-    def statistics(self, chunk: Chunk, Ht: NDArray[Any], rest: Float, *, norms: bool) -> Statistics:
-        """Return the statistics of a chunk; gaps are filled with their expectation, W h.
+    def peaks(
+        self, chunk: Chunk, Ht: NDArray[Any], rows: NDArray[np.intp] | None = None
+    ) -> tuple[Float, Float, NDArray[np.bool_] | None]:
+        """Return what the posterior of samples follows from, as arrays of NumPy, before their gaps are filled.
 
         Parameters
         ----------
         chunk : Chunk
-            Samples, less the shift. What stands in for their gaps is replaced.
+            The samples that :meth:`memberships` was called with.
         Ht : array of shape (rows, r)
             Their memberships.
-        rest : array of shape (m,)
-            The origin less the shift.
-        norms : bool
-            Whether to compute squared norms, too. With gaps they depend on W, and are computed always.
-        """
-        places, weights = self.located(chunk).places, chunk.weights
-        if places is not None:
-            self.kernel.put_products(chunk.Xt, places, Ht, self.W, self._centre_of(chunk.source_code))
-        cost = self._dirichlet(Ht, weights)
-        found = statistics(chunk.Xt, Ht, rest, cost, norms=norms or places is not None, weights=weights)
-        if places is None:
-            return found
-        n_gaps = float(len(places.columns) if weights is None else weights @ places.counts)
-        return found.with_gaps(n_gaps, float(self.sigma2[chunk.source_code]))
+        rows : array of int, optional
+            Which samples of the chunk, by their positions; by default all.
 
-    def _centre_of(self, source_code: int) -> Float:
+        Returns
+        -------
+        h : array of shape (n, r)
+            Their memberships.
+        gradient : array of shape (n, r)
+            Q h - b over the observed features.
+        gaps : array of bool of shape (n, m), optional
+            Which entries are missing; None: none.
+        """
+        Xt, gaps = chunk.Xt, chunk.gaps
+        if rows is not None:
+            there = self.kernel.asarray(rows)
+            Xt, gaps, Ht = Xt[there], None if gaps is None else gaps[there], Ht[there]
+        h, Bt = (to_host(each).astype(np.float64) for each in (Ht, self._products(Xt, chunk.source_code)))
+        gradient = h @ self.Q - Bt
+        if gaps is None:
+            return h, gradient, None
+        gaps = to_host(gaps)
+        return h, gradient - np.where(gaps, h @ self.W.T, 0.0) @ self.W, gaps  # gaps add nothing to b
+
+    def sums(self, source_code: int, rest: Float) -> SourceSums:
+        """Return sums of no samples of a source, for statistics about the shift plus the rest, shape (m,)."""
+        covariance = None
+        if self.evidence is not None:
+            covariance = Covariance(self, self.evidence, float(self.sigma2[source_code]), source_code)
+        m, r = self.W.shape
+        return SourceSums(self, source_code, rest, self.kernel.Sums(m, r, self.W_centred.dtype), covariance)
+
+    def centre_of(self, source_code: int) -> Float:
         """Return the entries of samples of a source that add nothing to b, less the shift, shape (m,)."""
         return self.centre if self.offsets is None else self.centre + self.offsets[:, source_code]
 
-    def _dirichlet(self, Ht: NDArray[Any], weights: Float | None) -> float:
-        """Return the Dirichlet term of the objective for memberships, shape (rows, r), each counted by its weight."""
-        if not self.prior.any():
-            return 0.0
-        return -float(self.prior @ (self.kernel.sum_log(Ht) if weights is None else weights @ np.log(Ht)))
 
-    def covariance(self, source_code: int) -> Covariance:
-        """Return an accumulator for the covariances of the memberships of a source."""
-        assert self.evidence is not None
-        level = float(self.sigma2[source_code])
-        noise = self.evidence.excess[source_code] * level
-        faces, with_gaps = self.kernel.FaceCovariance(self.Q, noise), self.kernel.GapCovariance(self.Q, self.W, noise)
-        return Covariance(faces, with_gaps, self.evidence, source_code, self.Q, self.W, level)
+class Summed(NamedTuple):
+    """What a pass finds of a source: its statistics, and the sums over its samples, less the shift, behind them."""
+
+    stats: Statistics
+    sums: SampleSums
 
 
-@dataclass(frozen=True)
-class Covariance:
-    """The sum of the covariances of the memberships of a source, chunk after chunk.
+@dataclass
+class SourceSums:
+    """Sums over the samples of one source, chunk after chunk, which its statistics follow from.
 
     Attributes
     ----------
-    faces, with_gaps : FaceCovariance, GapCovariance
-        The accumulators of the kernel, for samples without gaps and with gaps.
-    evidence : Evidence
-        How memberships are integrated out.
+    h_step : HStep
+        What their memberships are found with.
     source_code : int
         The source.
-    Q : array of shape (r, r)
-        Gram matrix of W.
-    W : array of shape (m, r)
-        The basis, about any point.
-    sigma2 : float
-        Noise level of the source.
+    rest : array of shape (m,)
+        The point that statistics are taken about, less the shift.
+    sums : Sums
+        Those of the kernel.
+    covariance : Covariance, optional
+        Of the memberships, if they are integrated out.
+    logs : array of the kernel's kind, shape (r,), or float
+        Sum of the logarithms of memberships, if they have a prior.
+    n_gaps : float, or array of the kernel's kind, shape ()
+        Number of gaps, counted by the weights of their samples.
     """
 
-    faces: FaceCovariance
-    with_gaps: GapCovariance
-    evidence: Evidence
+    h_step: HStep
     source_code: int
-    Q: Float
-    W: Float
-    sigma2: float
+    rest: Float
+    sums: Sums
+    covariance: Covariance | None
+    logs: Any = 0.0
+    n_gaps: Any = 0.0
+
+    def add(self, chunk: Chunk, Ht: NDArray[Any], first_row: int, *, norms: bool) -> None:
+        """Add samples; their gaps are filled with their expectation, W h.
+
+        Parameters
+        ----------
+        chunk : Chunk
+            Samples, less the shift, with the places of their gaps. What stands in for gaps is replaced.
+        Ht : array of shape (rows, r)
+            Their memberships.
+        first_row : int
+            Number of the first row of the block in the whole data.
+        norms : bool
+            Whether squared norms are needed, too.
+        """
+        kernel, places, weights = self.h_step.kernel, chunk.places, chunk.weights
+        if places is not None:
+            kernel.put_products(chunk.Xt, places, Ht, self.h_step.W, self.h_step.centre_of(self.source_code))
+            self.n_gaps = self.n_gaps + (len(places.columns) if weights is None else weights @ places.counts)
+        self.sums.add(chunk.Xt, Ht, weights, norms=norms)
+        if self.h_step.prior.any():
+            self.logs = self.logs + (kernel.sum_log(Ht) if weights is None else weights @ np.log(Ht))
+        if self.covariance is not None:
+            self.covariance.add(Ht, chunk, first_row)
+
+    def total(self) -> Summed:
+        """Return the sums over the samples so far, and the statistics that follow from them."""
+        # The covariances first: what is left to compute of them queues up behind the sums, and both arrive together.
+        covariance = None if self.covariance is None else self.covariance.total()
+        sums, prior, sigma2 = self.sums.total(), self.h_step.prior, float(self.h_step.sigma2[self.source_code])
+        stats = Statistics.of(sums, self.rest, -float(prior @ to_host(self.logs)) if prior.any() else 0.0)
+        n_gaps = float(self.n_gaps)
+        if n_gaps:
+            stats = stats.with_gaps(n_gaps, sigma2)
+        if covariance is not None:
+            S, cost, WS = covariance
+            stats = stats.with_covariance(S, cost)
+            if WS is not None:
+                stats = stats.with_uncertain_gaps(WS, self.h_step.W, sigma2)
+        return Summed(stats, sums)
+
+
+class Covariance:
+    """The sum of the covariances of the memberships of a source, chunk after chunk.
+
+    Parameters
+    ----------
+    h_step : HStep
+        What the memberships are found with.
+    evidence : Evidence
+        How they are integrated out.
+    sigma2 : float
+        Noise level of the source.
+    source_code : int
+        The source.
+    """
+
+    def __init__(self, h_step: HStep, evidence: Evidence, sigma2: float, source_code: int) -> None:
+        self._h_step, self._evidence, self._sigma2, self._source_code = h_step, evidence, sigma2, source_code
+        self._noise = evidence.excess[source_code] * sigma2
+        self._faces: FaceCovariance = h_step.kernel.FaceCovariance(h_step.Q, self._noise)
+        self._with_gaps: GapCovariance | None = None
 
     def add(self, Ht: NDArray[Any], chunk: Chunk, first_row: int) -> None:
         """Add samples.
@@ -313,27 +399,43 @@ class Covariance:
             Number of the first row of the block in the whole data.
         """
         weights, places = chunk.weights, chunk.places
-        counted = self.evidence.counted(first_row + chunk.numbers)
-        if counted is not None:
-            factors = self.evidence.one_in * counted.astype(np.float64)
-            weights = factors if weights is None else factors * weights
+        counted = None if self._evidence.one_in == 1 else self._evidence.counted(first_row + chunk.numbers)
         if places is None:
-            rows = slice(None) if counted is None else counted
-            self.faces.add(Ht[rows], None if weights is None else weights[rows])
+            if counted is not None:
+                rows = np.flatnonzero(counted)
+                Ht, weights = Ht[rows], None if weights is None else weights[rows]
+            self._faces.add(Ht, weights)
             return
+        if counted is not None:
+            weights = counted.astype(np.float64) if weights is None else counted * weights
         some, _ = places.some()
         if not some.all():
-            self.faces.add(Ht[~some], None if weights is None else weights[~some])
+            self._faces.add(Ht[~some], None if weights is None else weights[~some])
             weights = some.astype(np.float64) if weights is None else weights * some
-        self.with_gaps.add(Ht, places, weights)
+        if self._with_gaps is None:
+            self._with_gaps = self._h_step.kernel.GapCovariance(self._h_step.Q, self._h_step.W, self._noise)
+        self._with_gaps.add(Ht, places, weights)
 
-    def added_to(self, stats: Statistics) -> Statistics:
-        """Return the statistics of the source with the covariances of its memberships, and what they cost."""
-        S, log_det = self.faces.total()
-        S_gaps, log_det_gaps, WS = self.with_gaps.total()
-        S = S + S_gaps
-        cost = self.evidence.cost(self.source_code, S, log_det + log_det_gaps, self.Q, self.sigma2)
-        return stats.with_covariance(S, cost).with_uncertain_gaps(WS, self.W, self.sigma2)
+    def total(self) -> tuple[Float, float, Float | None]:
+        """Return the sum of the covariances so far, what they cost, and with gaps the sums of w_j'S over each gap j.
+
+        Returns
+        -------
+        S : array of shape (r, r)
+            Sum of the covariances.
+        cost : float
+            What they add to the objective.
+        WS : array of shape (m, r), optional
+            See :meth:`dbmd.protocols.GapCovariance.total`.
+        """
+        each = float(self._evidence.one_in)
+        S, log_det = self._faces.total()
+        WS = None
+        if self._with_gaps is not None:
+            S_gaps, log_det_gaps, WS = self._with_gaps.total()
+            S, log_det, WS = S + S_gaps, log_det + log_det_gaps, each * WS
+        S = each * S
+        return S, self._evidence.cost(self._source_code, S, each * log_det, self._h_step.Q, self._sigma2), WS
 
 
 def origin_of(W: Float, dtype: np.dtype[Any]) -> Float:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd._utils.arrays import is_here, namespace, rows_here, to_host
 from dbmd._utils.threads import one_blas_thread
 from dbmd.data.block import Chunk, Samples, Window, consecutive_rows
 from dbmd.h_step import HStep
@@ -83,7 +84,8 @@ class MembershipModel:
     def of_chunk(self, h_step: HStep, chunk: Chunk) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the result for a chunk, shape (rows, width), and the brightness of its samples, shape (rows,).
 
-        They are NaN for samples that are left out because they have gaps.
+        They are NaN for samples that are left out because they have gaps. Peaks are arrays of the kind of the chunk,
+        means and standard deviations are arrays of NumPy.
         """
         chunk = h_step.located(chunk)
         Ht, norms = h_step.memberships(chunk), self.parts.norms(self.V) if self.by_energy else None
@@ -93,9 +95,10 @@ class MembershipModel:
             if self.is_mean:
                 found, brightness = posterior.mean.astype(Ht.dtype), posterior.brightness.astype(Ht.dtype)
             if self.with_std:
-                found = np.hstack([found, posterior.std.astype(Ht.dtype)])
+                found = np.hstack([to_host(found), posterior.std.astype(Ht.dtype)])
         if chunk.dropped is not None:
-            found[chunk.dropped], brightness[chunk.dropped] = np.nan, np.nan
+            dropped = to_host(chunk.dropped)  # which is an index for arrays of either kind
+            found[dropped], brightness[dropped] = np.nan, np.nan
         return found, brightness
 
 
@@ -104,7 +107,8 @@ def write_memberships(
 ) -> tuple[Node, int]:
     """Node: write the memberships of its samples to their rows of ``out``, shape (n, width), an array of this process.
 
-    The brightness of the samples is written to the same rows of ``brightness``, shape (n,), if given.
+    The brightness of the samples is written to the same rows of ``brightness``, shape (n,), if given. Both may be
+    arrays of NumPy, or of the kind of the kernel of the samples.
     """
     first = node.samples.first_row
     rows = slice(first, first + node.samples.shape[0])
@@ -124,17 +128,27 @@ def memberships(
     model : MembershipModel
         What they are computed from.
     out : array of shape (n, width), optional
-        Where to write them; by default a new array of the type of the samples.
+        Where to write them; by default a new array of NumPy, of the type of the samples.
     brightness : array of shape (n,), optional
         Where to write the brightness of the samples.
     """
     h_step = model.h_step(samples)
     out = np.empty((samples.shape[0], model.width), samples.dtype) if out is None else out
-    for chunk in samples.chunks(h_step.shift):
-        out[chunk.rows], light = model.of_chunk(h_step, chunk)
+    for chunk in samples.chunks(h_step.shift if h_step.shift.any() else None):
+        found, light = model.of_chunk(h_step, chunk)
+        _write(out, chunk.rows, found)
         if brightness is not None:
-            brightness[chunk.rows] = light
+            _write(brightness, chunk.rows, light)
+    h_step.check()
     return out
+
+
+def _write(out: NDArray[Any], rows: Any, values: NDArray[Any]) -> None:
+    """Write values to rows of an array; both may be of either kind."""
+    if is_here(out):
+        out[rows_here(rows)] = to_host(values)
+    else:
+        out[rows] = namespace(out).asarray(values)
 
 
 def labels_of(Ht: NDArray[Any]) -> NDArray[np.intp]:
@@ -172,7 +186,10 @@ def iter_memberships(
         Ht, light = np.empty((n, model.width), samples.dtype), np.empty(n, samples.dtype)
         for chunk in samples.chunks_of(window, h_step.shift):
             rows = chunk.rows_after(window.first)
-            Ht[rows], light[rows] = model.of_chunk(h_step, chunk)
+            found, own_light = model.of_chunk(h_step, chunk)
+            _write(Ht, rows, found)
+            _write(light, rows, own_light)
+        h_step.check()
         return window, Ht, light
 
     waiting: deque[Future[tuple[Window, NDArray[Any], NDArray[Any]]]] = deque()

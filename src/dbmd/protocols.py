@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dbmd.model.gaps import Gaps
     from dbmd.model.node import Node
     from dbmd.model.problem import Problem
-    from dbmd.model.statistics import Float
+    from dbmd.model.statistics import Float, SampleSums
     from dbmd.solvers import WStep
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Placement",
     "Session",
     "Solver",
+    "Sums",
 ]
 
 Reply = TypeVar("Reply")
@@ -217,12 +218,62 @@ class GapCovariance(Protocol):
         """
 
 
+class Sums(Protocol):
+    """Sums over samples and their memberships, which statistics are made of. They do not depend on how samples are cut.
+
+    Sums of float32 are in float64, but for short ones.
+    """
+
+    def add(self, Xt: Any, Ht: Any, weights: Any = None, *, norms: bool = False) -> None:
+        """Add samples.
+
+        Parameters
+        ----------
+        Xt : array or CSR array of shape (n, m), float32 or float64
+            The samples.
+        Ht : array of shape (n, r), of the same type
+            Their memberships.
+        weights : array of shape (n,), float64, optional
+            How often each sample counts; by default once.
+        norms : bool
+            Whether the sums of the samples and of their squares are needed as well: for all samples, or for none.
+        """
+
+    def total(self) -> SampleSums:
+        """Return the sums over the samples so far, as arrays of NumPy."""
+
+
 class Kernel(Protocol):
     """The H-step for many samples on plain arrays: a module of :mod:`dbmd.kernels`.
 
     Functions must release the GIL or be short, must not start threads, and must treat each sample by itself: the result
     of a sample does not depend on the others.
+
+    What there is one of for each sample (Bt, Ht, weights, gaps, Xt) are arrays of the kernel's own kind, which
+    :meth:`asarray` makes; all else (Q, a, W, noise) are arrays of NumPy, unless said otherwise.
     """
+
+    def asarray(self, array: Any, dtype: Any = None) -> Any:
+        """Return an array or CSR array of NumPy, or of the kernel's own kind, as one of the kernel's kind."""
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return a new array of the kernel's kind, whose entries may be anything."""
+
+    def products(self, Xt: Any, W: Any, offset: Any = None) -> Any:
+        """Return Xt W - offset, shape (n, r): the linear term of the H-step.
+
+        Parameters
+        ----------
+        Xt : array, CSR array or LowRank of shape (n, m)
+            The samples.
+        W : array of the kernel's kind, shape (m, r), of the type of the samples
+            The basis.
+        offset : array of the kernel's kind, shape (r,), of the same type, optional
+            What is subtracted from each row.
+        """
+
+    def Sums(self, m: int, r: int, dtype: Any) -> Sums:
+        """Return sums of no samples, of m features of a type with r memberships."""
 
     def solve_h(
         self,

@@ -52,6 +52,12 @@ def load_engine(name: str) -> MakeEngine:
     return cast("MakeEngine", load("engines", name).Engine)
 
 
+def default_n_nodes(name: str) -> int | None:
+    """Return how many nodes an engine, by its name, wants if the user has no wish; None: as suits the data."""
+    wanted: int | None = getattr(load("engines", name), "default_n_nodes", lambda: None)()
+    return wanted
+
+
 def is_cluster(name: str) -> bool:
     """Return whether an engine, by its name, is that of a cluster: it has sessions."""
     return hasattr(load("engines", name), "Session")

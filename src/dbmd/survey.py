@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd._utils.arrays import to_host
 from dbmd.data.block import Chunk
 from dbmd.h_step import HStep
 from dbmd.model.evidence import Evidence
+from dbmd.model.gaps import Gaps
 from dbmd.model.membership_sample import MembershipSample
 from dbmd.model.node import Node
 from dbmd.model.parts import Parts
+from dbmd.model.peaks import Peaks, peaks_of
 from dbmd.model.profile import Profile
 from dbmd.model.statistics import Float, PerSource, Statistics
 from dbmd.model.uncertainty import Squares
@@ -30,22 +33,22 @@ class Survey:
         Of the final model.
     profile : Profile
         Counts and histograms of its memberships.
-    sample : MembershipSample
-        Memberships of some samples, with their standard deviations.
+    peaks : Peaks
+        Memberships of some samples, and what their standard deviations follow from.
     squares : PerSource[Squares]
         What the uncertainty of W needs.
     """
 
     stats: PerSource[Statistics]
     profile: Profile
-    sample: MembershipSample
+    peaks: Peaks
     squares: PerSource[Squares]
 
     def __add__(self, other: Survey) -> Survey:
         return Survey(
             self.stats + other.stats,
             self.profile + other.profile,
-            self.sample + other.sample,
+            self.peaks + other.peaks,
             self.squares + other.squares,
         )
 
@@ -71,8 +74,8 @@ def survey(
     parts = parts or Parts.plain(V)
     W = parts.W(V)
     profile = Profile.zero(len(sigma2), parts.n_components, n_classes)
-    sample = MembershipSample.empty(len(sigma2), parts.n_components, with_std=True)
-    squares: PerSource[Squares] = PerSource()
+    peaks = Peaks.empty(len(sigma2), parts)
+    gaps: PerSource[Float] = PerSource()
     Ht = empty_memberships(node, W)
     h_step = HStep.prepare(
         node.samples,
@@ -86,22 +89,30 @@ def survey(
     norms = parts.norms(V) if by_energy else None
 
     def count(chunk: Chunk, h: NDArray[Any]) -> None:
-        nonlocal sample
+        nonlocal peaks, gaps
+        if chunk.places is not None:
+            gaps += PerSource({chunk.source_code: count_by_feature(chunk.places, W.shape[0], chunk.weights)})
         shares = parts.shares(h, norms)
         profile.count(shares, chunk.source_code, chunk.class_codes, chunk.weights)
-        kept = kept_of(chunk, node.samples.first_row, sample)
+        kept = kept_of(chunk, node.samples.first_row, peaks.sample)
         if len(kept):
-            std = h_step.posterior(chunk, h, parts, norms=norms, rows=kept).std
-            sample += drawn_from(chunk, shares, std, kept, node.samples.first_row, sample)
+            drawn = drawn_from(chunk, shares, kept, node.samples.first_row, peaks.sample)
+            peaks += peaks_of(drawn, *h_step.peaks(chunk, h, kept))
 
-    def add_squares(chunk: Chunk, h: NDArray[Any]) -> None:
-        nonlocal squares
-        squares += PerSource({chunk.source_code: Squares.of(chunk.Xt, h, chunk.weights, chunk.places)})
+    found = one_pass(node, h_step, origin, Ht, warm=False, norms=True, on_chunk=count)
+    stats = PerSource({c: each.stats for c, each in found.items()})
+    rest, none = origin - h_step.shift, np.zeros(len(W))
+    squares = PerSource({c: Squares.of(each.sums, rest, gaps.get(c, none)) for c, each in found.items()})
+    return replace(node, Ht=Ht), Survey(stats, profile, peaks, squares)
 
-    stats = one_pass(node, h_step, origin, Ht, warm=False, norms=True, on_chunk=count, on_filled=add_squares)
-    rest = origin - h_step.shift
-    squares = PerSource({c: each.about(rest, stats[c]) for c, each in squares.items()})
-    return replace(node, Ht=Ht), Survey(stats, profile, sample, squares)
+
+def count_by_feature(places: Gaps, m: int, weights: NDArray[Any] | None) -> Float:
+    """Return the number of gaps of each of m features, shape (m,), counted by the weights of their samples."""
+    if weights is None:
+        return to_host(np.bincount(places.columns, minlength=m)).astype(np.float64)
+    # Here: elsewhere, the order of such a sum may differ from run to run.
+    of_each = np.repeat(to_host(weights), to_host(places.counts))
+    return np.bincount(to_host(places.columns), of_each, m).astype(np.float64)
 
 
 def kept_of(chunk: Chunk, first_row: int, before: MembershipSample) -> NDArray[np.intp]:
@@ -117,14 +128,15 @@ def kept_of(chunk: Chunk, first_row: int, before: MembershipSample) -> NDArray[n
         What they will be added to.
     """
     rows = first_row + chunk.numbers
-    counted = np.arange(len(rows)) if chunk.weights is None else np.flatnonzero(chunk.weights > 0.0)
-    return counted[before.candidates(rows[counted], chunk.source_code)]
+    if chunk.weights is None:
+        return before.candidates(rows, chunk.source_code)
+    counted = np.flatnonzero(chunk.weights > 0.0)
+    return to_host(counted)[before.candidates(rows[counted], chunk.source_code)]
 
 
 def drawn_from(
     chunk: Chunk,
     shares: NDArray[Any],
-    std: Float,
     kept: NDArray[np.intp],
     first_row: int,
     before: MembershipSample,
@@ -137,22 +149,19 @@ def drawn_from(
         The samples.
     shares : array of shape (rows, r)
         Their memberships.
-    std : array of shape (number kept, r)
-        Standard deviations of the memberships of those that are kept.
     kept : array of int
-        Their positions in the chunk.
+        Positions in the chunk of those that are kept.
     first_row : int
         Number of the first row of the block in the whole data.
     before : MembershipSample
         What it will be added to.
     """
-    rows = first_row + chunk.numbers
+    rows = chunk.rows.start + kept if isinstance(chunk.rows, slice) else to_host(chunk.rows[kept])
     none = np.full(len(kept), -1)
     return replace(
         before,
-        rows=rows[kept].astype(np.int64),
+        rows=first_row + rows.astype(np.int64),
         source_codes=np.full(len(kept), chunk.source_code, np.int64),
-        class_codes=(none if chunk.class_codes is None else chunk.class_codes[kept]).astype(np.int64),
-        memberships=shares[kept].astype(np.float64),
-        std=std,
+        class_codes=(none if chunk.class_codes is None else to_host(chunk.class_codes[kept])).astype(np.int64),
+        memberships=to_host(shares[kept]).astype(np.float64),
     )

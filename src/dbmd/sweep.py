@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd._utils.arrays import to_host
 from dbmd.data.block import Chunk
-from dbmd.h_step import Covariance, HStep
+from dbmd.h_step import HStep, SourceSums, Summed
 from dbmd.model.evidence import Evidence
 from dbmd.model.node import Node, continues
 from dbmd.model.parts import Parts
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary
 from dbmd.protocols import NodeFunction
+from dbmd.registry import load_kernel
 
 
 def sweep(
@@ -84,7 +86,8 @@ def sweep(
         nonlocal has_gaps
         has_gaps |= chunk.gaps is not None
 
-    stats = one_pass(node, h_step, origin, Ht, warm=warm, norms=norms is None, on_chunk=look)
+    found = one_pass(node, h_step, origin, Ht, warm=warm, norms=norms is None, on_chunk=look)
+    stats = PerSource({c: each.stats for c, each in found.items()})
     if has_gaps:
         norms = None  # what is expected in gaps changes from pass to pass
     elif norms is None:
@@ -135,8 +138,10 @@ def summarise(node: Node, V: Float, *, parts: Parts | None = None) -> tuple[Node
 
 
 def empty_memberships(node: Node, W: Float) -> NDArray[Any] | None:
-    """Return an array for the memberships of a node, shape (n_i, r); None if it does not keep them."""
-    return np.empty((node.samples.shape[0], W.shape[1]), node.samples.dtype) if node.keeps_rows else None
+    """Return an array of the kernel's kind for the memberships of a node, shape (n_i, r); None if it keeps none."""
+    samples = node.samples
+    shape = (samples.shape[0], W.shape[1])
+    return load_kernel(samples.kernel).empty(shape, samples.dtype) if node.keeps_rows else None
 
 
 def one_pass(
@@ -148,9 +153,8 @@ def one_pass(
     warm: bool,
     norms: bool,
     on_chunk: Callable[[Chunk, NDArray[Any]], None] = lambda chunk, h: None,
-    on_filled: Callable[[Chunk, NDArray[Any]], None] = lambda chunk, h: None,
-) -> PerSource[Statistics]:
-    """Return the statistics of all samples about the origin.
+) -> dict[int, Summed]:
+    """Return the statistics of all samples about the origin, and the sums behind them, for each source with weight.
 
     Parameters
     ----------
@@ -165,32 +169,28 @@ def one_pass(
     warm : bool
         Whether memberships start from those in ``Ht``.
     norms : bool
-        Whether to compute squared norms, too.
+        Whether to compute squared norms, too; where samples have gaps, they depend on W.
     on_chunk : callable
-        Called with each chunk and its memberships.
-    on_filled : callable
-        Called once more with those that have statistics, when their gaps are filled with what is expected there.
+        Called with each chunk and its memberships, before its gaps are filled with what is expected there.
     """
-    stats: PerSource[Statistics] = PerSource()
-    covariances: dict[int, Covariance] = {}
+    sums: dict[int, SourceSums] = {}
     samples, shift = node.samples, h_step.shift
     for chunk in samples.chunks(shift if shift.any() else None):
         chunk = h_step.located(chunk)
-        h = h_step.memberships(chunk, Ht[chunk.rows] if warm and Ht is not None else None)
-        if Ht is not None:
-            Ht[chunk.rows] = h
+        if Ht is not None and isinstance(chunk.rows, slice):
+            out = Ht[chunk.rows]
+            h = h_step.memberships(chunk, out if warm else None, out)
+        else:
+            h = h_step.memberships(chunk, Ht[chunk.rows] if warm and Ht is not None else None)
+            if Ht is not None:
+                Ht[chunk.rows] = h
         on_chunk(chunk, h)
-        if chunk.weights is not None and not chunk.weights.any():
-            continue  # a source without weight has no statistics
-        stats += PerSource({chunk.source_code: h_step.statistics(chunk, h, origin - shift, norms=norms)})
-        on_filled(chunk, h)
-        if h_step.evidence is not None:
-            if chunk.source_code not in covariances:
-                covariances[chunk.source_code] = h_step.covariance(chunk.source_code)
-            covariances[chunk.source_code].add(h, chunk, samples.first_row)
-    for source_code, covariance in covariances.items():
-        stats[source_code] = covariance.added_to(stats[source_code])
-    return stats
+        if chunk.source_code not in sums:
+            sums[chunk.source_code] = h_step.sums(chunk.source_code, origin - shift)
+        sums[chunk.source_code].add(chunk, h, samples.first_row, norms=norms)
+    found = {source_code: each.total() for source_code, each in sums.items()}
+    h_step.check()
+    return {source_code: each for source_code, each in found.items() if each.stats.n}
 
 
 @dataclass(frozen=True)
@@ -224,5 +224,5 @@ def own_labels(node: Node, *, parts: Parts | None = None, norms: Float | None = 
     """
     assert node.Ht is not None
     Ht = node.Ht if parts is None else parts.shares(node.Ht, norms)
-    labels, dropped = Ht.argmax(axis=1), node.samples.dropped()
+    labels, dropped = to_host(Ht.argmax(axis=1)), node.samples.dropped()
     return node, Labels(labels if dropped is None else np.where(dropped, -1, labels))

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from dbmd.registry import load, names
+from dbmd.registry import load_kernel, names
+from kernels.on_host import load_on_host
 from strategies import generators
 
 DTYPES = [np.float32, np.float64]
@@ -22,7 +23,7 @@ NOISES = [1e-8, 1e-2, 1.0, 1e4, 1e10]  # far below and far above the size of the
 
 @pytest.fixture(params=names("kernels"))
 def kernel(request):
-    return load("kernels", request.param)
+    return load_on_host(request.param)
 
 
 def memberships(rng, n, r, dtype=np.float64, concentration=0.3):
@@ -52,7 +53,7 @@ def test_agrees_with_the_reference(kernel, r, dtype, basis, noise, rng):
     # The reference works about the mean, where it can be told from rounding.
     Q = gram(W - W.mean(axis=1, keepdims=True))
     S, log_det = total(kernel, Q, noise, Ht)
-    expected, expected_log_det = total(load("kernels", "reference"), Q, noise, Ht)
+    expected, expected_log_det = total(load_kernel("reference"), Q, noise, Ht)
     # What the reference loses by taking differences of the inverse, relative to the largest entry that there may be.
     assert_allclose(S, expected, rtol=1e-6, atol=1e-5 * np.abs(S).max() + 1e-9 * len(Ht))
     assert_allclose(log_det, expected_log_det, rtol=1e-7, atol=1e-6 * len(Ht))
@@ -62,7 +63,7 @@ def test_agrees_with_the_reference(kernel, r, dtype, basis, noise, rng):
 @pytest.mark.parametrize("name", names("kernels"))
 def test_is_positive_and_keeps_the_sum_of_the_memberships(name, rng, r, noise):
     Ht = memberships(rng, 10, r)
-    S, log_det = total(load("kernels", name), gram(rng.normal(size=(8, r))), noise, Ht)
+    S, log_det = total(load_on_host(name), gram(rng.normal(size=(8, r))), noise, Ht)
     assert_allclose(S, S.T, atol=1e-9)
     assert np.linalg.eigvalsh(S).min() >= -1e-7
     assert_allclose(S.sum(axis=1), 0.0, atol=1e-7)
@@ -71,7 +72,7 @@ def test_is_positive_and_keeps_the_sum_of_the_memberships(name, rng, r, noise):
 
 @given(generators(), st.sampled_from([3, 12, 13, 20]))
 def test_depends_on_differences_of_the_columns_alone(rng, r):
-    kernel, W, Ht = load("kernels", "cpu"), rng.normal(size=(8, r)), memberships(rng, 10, r)
+    kernel, W, Ht = load_kernel("cpu"), rng.normal(size=(8, r)), memberships(rng, 10, r)
     here, there = (total(kernel, gram(W - c), 0.1, Ht) for c in (0.0, rng.normal(size=(8, 1))))
     assert_allclose(here[0], there[0], rtol=1e-6, atol=1e-9)
     assert_allclose(here[1], there[1], rtol=1e-8)
@@ -80,7 +81,7 @@ def test_depends_on_differences_of_the_columns_alone(rng, r):
 @given(generators(), st.sampled_from([3, 12, 13, 20]))
 @pytest.mark.parametrize("name", names("kernels"))
 def test_adds_over_samples_and_follows_their_weights(name, rng, r):
-    kernel, Q, Ht = load("kernels", name), gram(rng.normal(size=(8, r))), memberships(rng, 12, r)
+    kernel, Q, Ht = load_on_host(name), gram(rng.normal(size=(8, r))), memberships(rng, 12, r)
     times = rng.integers(1, 4, len(Ht))
     in_parts = kernel.FaceCovariance(Q, 0.5)
     for part in np.array_split(np.arange(len(Ht)), 3):
@@ -97,7 +98,7 @@ def test_is_that_of_a_gaussian_on_the_face(name, rng, r):
     Q, Ht = gram(rng.normal(size=(40, r))), memberships(rng, 1, r)
     face = np.flatnonzero(Ht[0] > 1e-6)
     f = len(face)
-    S, log_det = total(load("kernels", name), Q, 0.3, Ht)
+    S, log_det = total(load_on_host(name), Q, 0.3, Ht)
     tangent = np.linalg.svd(np.ones((1, f)))[2][1:].T
     precision = tangent.T @ (Q[np.ix_(face, face)] / 0.3 + f * (f + 1) * np.eye(f)) @ tangent
     assert_allclose(S[np.ix_(face, face)], tangent @ np.linalg.inv(precision) @ tangent.T, atol=1e-10)
@@ -109,7 +110,7 @@ def test_is_that_of_a_gaussian_on_the_face(name, rng, r):
 @pytest.mark.parametrize("name", names("kernels"))
 def test_the_logarithm_has_the_covariance_as_its_slope(name, rng, r):
     """d(log det) = <S, dQ> / noise, faces fixed: what makes the W-step descend the evidence."""
-    kernel, Ht = load("kernels", name), memberships(rng, 5, r)
+    kernel, Ht = load_on_host(name), memberships(rng, 5, r)
     W, D = rng.normal(size=(2, 20, r))
     S, _ = total(kernel, gram(W), 0.7, Ht)
     step = 1e-5

@@ -193,3 +193,18 @@ def test_moments_add_and_a_node_may_be_empty(kind, rng):
     assert_allclose(total.mean_square(about), ((Xt - about) ** 2).sum(axis=1).mean(), rtol=1e-5)
     assert moments(nodes[1])[1] == {}
     assert draw_fraction(nodes[1], seed=0, chances=chances(*nodes, fraction=1.0))[1] == DrawnSamples()
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_drawn_samples_come_in_the_order_of_their_rows(form, rng):
+    Xt, numbers = rng.random((12, 3)), rng.permutation(30)[:12]
+    cut = pairwise([0, 5, 6, 12])
+    pieces = tuple((numbers[i:j], k, form(Xt[i:j]), numbers[i:j] + 0.5) for k, (i, j) in enumerate(cut))
+    order = np.argsort(numbers)
+    whole = ((numbers[order], 0, form(Xt[order]), np.ones(12)),)
+    for some in (pieces, whole):
+        found = DrawnSamples(some).in_order()[0]
+        assert_array_equal(found.toarray() if sparse.issparse(found) else found, Xt[order])
+    _, codes, weights = DrawnSamples(pieces).in_order()
+    assert_array_equal(codes, np.repeat([0, 1, 2], [5, 1, 6])[order])
+    assert_array_equal(weights, numbers[order] + 0.5)

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from dbmd.model.past import PastStatistics
-from dbmd.model.statistics import PerSource, statistics
-from strategies import decompositions
+from dbmd.model.statistics import PerSource
+from strategies import decompositions, statistics
 
 
 def past_of(Xt, Ht, origin):

@@ -1,12 +1,23 @@
-"""Limits on the threads of BLAS and OpenMP: nodes run in parallel already, and two levels would compete."""
+"""How many threads to use, and limits on those of BLAS and OpenMP: nodes run in parallel already."""
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import lru_cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
+
+
+def available_threads() -> int:
+    """Return the number of threads to use: DBMD_NUM_THREADS, else the CPUs that this process may run on."""
+    asked = os.environ.get("DBMD_NUM_THREADS")
+    if asked:
+        return max(1, int(asked))
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def one_blas_thread() -> Any:

@@ -13,18 +13,23 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
+from dbmd._utils.arrays import is_here, is_sparse, namespace
 from dbmd.model.gaps import Gaps
 from dbmd.model.low_rank import LowRank
 
 CHUNK_BYTES = 3_000_000  # a chunk stays in cache from one product to the next; smaller ones cost more calls
 MIN_ROWS, MAX_ROWS = 512, 16384
 WINDOW_BYTES = 64_000_000  # rows of one source are gathered from windows of at most this size
+AWAY_BYTES, AWAY_ROWS = 1_000_000_000, 8192  # on a device, chunks are large, and a multiple of so many rows
 
 Rows = slice | NDArray[np.intp]
 
 
 class Chunk(NamedTuple):
     """Some samples of one source.
+
+    Arrays are of the kind that the kernel of the samples takes (:attr:`Samples.kernel`): of NumPy, or of a device.
+    There, ``rows`` and ``class_codes`` may be of NumPy, too.
 
     Attributes
     ----------
@@ -58,8 +63,9 @@ class Chunk(NamedTuple):
 
     @property
     def numbers(self) -> NDArray[np.intp]:
-        """The rows, as an array."""
-        return np.arange(self.rows.start, self.rows.stop) if isinstance(self.rows, slice) else self.rows
+        """The rows, as an array of the kind of the samples."""
+        rows, xp = self.rows, namespace(self.Xt)
+        return xp.arange(rows.start, rows.stop) if isinstance(rows, slice) else xp.asarray(rows)
 
     def rows_after(self, first: int) -> Rows:
         """Return the rows, counted from another one than the first of the block."""
@@ -100,10 +106,10 @@ class Window(NamedTuple):
         megabyte for each chunk costs more than the subtraction where malloc is set to return memory at once (Dask's
         workers).
         """
-        size = chunk_rows(self.Xt, dtype)
-        shift = None if shift is None else shift.astype(dtype)
+        size, xp = chunk_rows(self.Xt, dtype), namespace(self.Xt)
+        shift = None if shift is None else xp.asarray(shift, dtype)
         buffer = None
-        if shift is not None and not sparse.issparse(self.Xt) and not isinstance(self.Xt, LowRank):
+        if shift is not None and xp is np and not is_sparse(self.Xt) and not isinstance(self.Xt, LowRank):
             # In the memory order of the array: columns from a file are contiguous, and BLAS accepts either.
             by_columns = self.Xt.strides[0] < self.Xt.strides[1]
             buffer = np.empty((min(size, len(self.Xt)), len(shift)), dtype, order="F" if by_columns else "C")
@@ -111,15 +117,15 @@ class Window(NamedTuple):
             length = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
             for i in range(0, length, size):
                 j = min(i + size, length)
-                part = slice(rows.start + i, rows.start + j) if isinstance(rows, slice) else rows[i:j]
+                part = slice(rows.start + i, rows.start + j) if isinstance(rows, slice) else xp.asarray(rows[i:j])
                 yield Chunk(
                     _prepared(self.Xt, part, dtype, shift, buffer),
                     source_code,
                     slice(part.start + self.first, part.stop + self.first)
                     if isinstance(part, slice)
                     else part + self.first,
-                    None if self.class_codes is None else self.class_codes[part],
-                    None if self.weights is None else self.weights[part],
+                    None if self.class_codes is None else xp.asarray(self.class_codes)[part],
+                    None if self.weights is None else xp.asarray(self.weights)[part],
                 )
 
 
@@ -161,6 +167,11 @@ class Samples(ABC):
     def is_contiguous(self) -> bool:
         """Whether chunks are consecutive samples in memory, which need not be gathered."""
         return False
+
+    @property
+    def kernel(self) -> str:
+        """Name of the kernel that works on arrays of the kind of the chunks (:mod:`dbmd.kernels`)."""
+        return "cpu"
 
     @abstractmethod
     def windows(self) -> Iterator[Window]:
@@ -224,17 +235,22 @@ class Block(Samples):
     @property
     def is_sparse(self) -> bool:
         """Whether the chunks are CSR."""
-        return bool(sparse.issparse(self.Xt))
+        return is_sparse(self.Xt)
 
     @property
     def is_contiguous(self) -> bool:
         """Whether chunks are consecutive samples in memory, which need not be gathered."""
         return isinstance(self.source_codes, int) and not self.is_sparse
 
+    @property
+    def kernel(self) -> str:
+        """Name of the kernel for the chunks."""
+        return "cpu" if is_here(self.Xt) else "gpu"
+
     def windows(self) -> Iterator[Window]:
         """Yield the samples as they are stored: all at once, or with several sources, in pieces of bounded size."""
         n = self.shape[0]
-        if isinstance(self.source_codes, int):
+        if isinstance(self.source_codes, int) or not is_here(self.Xt):
             yield Window(0, self.Xt, self.source_codes, self.class_codes, weights=self.weights)
             return
         # Of bounded size: gathering the rows of a source from the whole block would read a memory map in random order.
@@ -257,6 +273,8 @@ def float_type(dtype: DTypeLike) -> np.dtype[Any]:
 
 def chunk_rows(Xt: Any, dtype: np.dtype[Any]) -> int:
     """Return the number of rows of a chunk."""
+    if not is_here(Xt):
+        return max(1, int(AWAY_BYTES / max(_bytes_per_row(Xt, dtype), 1.0)) // AWAY_ROWS) * AWAY_ROWS
     return int(np.clip(CHUNK_BYTES / max(_bytes_per_row(Xt, dtype), 1.0), MIN_ROWS, MAX_ROWS))
 
 
@@ -264,7 +282,7 @@ def _bytes_per_row(Xt: Any, dtype: np.dtype[Any]) -> float:
     n, m = Xt.shape
     if isinstance(Xt, LowRank):
         m = Xt.scores.shape[1]
-    return float(Xt.nnz) / max(n, 1) * (dtype.itemsize + 4) if sparse.issparse(Xt) else m * dtype.itemsize
+    return float(Xt.nnz) / max(n, 1) * (dtype.itemsize + 4) if is_sparse(Xt) else m * dtype.itemsize
 
 
 def _runs(source_codes: NDArray[np.intp] | int, n: int) -> Iterator[tuple[Rows, int]]:
@@ -287,12 +305,15 @@ def _runs(source_codes: NDArray[np.intp] | int, n: int) -> Iterator[tuple[Rows, 
 def _prepared(
     Xt: Any, rows: Rows, dtype: np.dtype[Any], shift: NDArray[Any] | None, buffer: NDArray[Any] | None
 ) -> Any:
-    """Return rows of an array as numbers of a type; dense ones minus a shift, in the buffer."""
-    if sparse.issparse(Xt):
+    """Return rows of an array as numbers of a type; dense ones minus a shift, in the buffer if there is one."""
+    if is_sparse(Xt):
         part = consecutive_rows(Xt, rows.start, rows.stop) if isinstance(rows, slice) else Xt[rows]
         return part if part.dtype == dtype else part.astype(dtype)
     if isinstance(Xt, LowRank):
         return Xt[rows] if shift is None else Xt[rows] - shift
+    if not is_here(Xt):
+        part = Xt[rows].astype(dtype, copy=False)
+        return part if shift is None else part - shift
     if shift is None or buffer is None:
         return np.asarray(Xt[rows], dtype)
     if not isinstance(rows, slice) and Xt.dtype == dtype and buffer.flags.c_contiguous:
@@ -317,8 +338,14 @@ def canonical(Xt: Any) -> Any:
 
 def consecutive_rows(Xt: Any, start: int, stop: int) -> Any:
     """Return rows start to stop as a view, also of a CSR array, whose slices would be copies."""
-    if not sparse.issparse(Xt):
+    if not is_sparse(Xt):
         return Xt[start:stop]
+    if not is_here(Xt):
+        if stop - start == Xt.shape[0]:
+            return Xt
+        first, last = int(Xt.indptr[start]), int(Xt.indptr[stop])
+        parts = Xt.data[first:last], Xt.indices[first:last], Xt.indptr[start : stop + 1] - first
+        return type(Xt)(parts, shape=(stop - start, Xt.shape[1]))
     first, last = Xt.indptr[start], Xt.indptr[stop]
     part = sparse.csr_array((stop - start, Xt.shape[1]), dtype=Xt.dtype)
     # Set one by one: the constructor copies a view of a much larger array.

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
+from dbmd._utils.arrays import is_here, is_sparse
 from dbmd.data.block import Block, Samples, Window, canonical, float_type
 from dbmd.data.columns import check_n_sources, computing_type
 from dbmd.data.fingerprint import MASK, fingerprint, multipliers
@@ -103,7 +104,12 @@ class Partition(Samples):
     @property
     def is_sparse(self) -> bool:
         """Whether the chunks are CSR."""
-        return bool(sparse.issparse(self.Xt))
+        return is_sparse(self.Xt)
+
+    @property
+    def kernel(self) -> str:
+        """Name of the kernel that works on arrays of the kind of the chunks."""
+        return Block(self.Xt).kernel
 
     def windows(self) -> Iterator[Window]:
         """Yield the samples all at once, with codes of the partition's own sources and classes."""
@@ -143,7 +149,7 @@ def array_to_node(Xt: Any, index: int, sources: Any = None, weights: Any = None)
     Parameters
     ----------
     Xt : array or sparse matrix of shape (n_i, m)
-        The samples.
+        The samples: of NumPy or SciPy, or arrays or CSR matrices of CuPy, which stay where they are.
     index : int
         The number of the partition.
     sources : array of shape (n_i,), optional
@@ -152,8 +158,9 @@ def array_to_node(Xt: Any, index: int, sources: Any = None, weights: Any = None)
         The weight of each.
     """
     labels = PartitionRows(f"partition {index}")
-    if np.ndim(Xt) != 2 and not sparse.issparse(Xt):
-        raise DataError(f"{labels.location}: must have two dimensions, samples and features. Got shape {np.shape(Xt)}.")
+    Xt = Xt if is_sparse(Xt) or sparse.issparse(Xt) or not is_here(Xt) else np.asarray(Xt)
+    if Xt.ndim != 2:
+        raise DataError(f"{labels.location}: must have two dimensions, samples and features. Got shape {Xt.shape}.")
     column = None
     if sources is not None:
         if np.shape(sources) != (Xt.shape[0],):
@@ -169,7 +176,8 @@ def array_to_node(Xt: Any, index: int, sources: Any = None, weights: Any = None)
                 f"Got shape {np.shape(weights)}."
             )
         weights = weights_in(pa.array(np.asarray(weights)), labels, 0, "sample_weight")
-    Xt = canonical(sparse.csr_array(Xt)) if sparse.issparse(Xt) else np.asarray(Xt)
+    Xt = sparse.csr_array(Xt) if sparse.issparse(Xt) else Xt
+    Xt = canonical(Xt) if is_sparse(Xt) else Xt
     return Node(labels.location, Partition(Xt, column, index=index, weights=weights))
 
 

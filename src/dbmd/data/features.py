@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from dbmd._utils.arrays import is_here, is_sparse, namespace, to_host, with_data
 from dbmd._utils.phases import OnPhase, ignore_phase
 from dbmd.data.preparation import Preparation, PreparedSamples
 from dbmd.errors import DataError
@@ -61,38 +61,12 @@ class FeatureMoments:
             For how many samples each stands.
         """
         if weights is not None and not weights.all():  # a sample without weight is as if it were not there
-            Xt, weights = Xt[weights > 0.0], weights[weights > 0.0]
+            counted = np.flatnonzero(weights > 0.0)
+            Xt, weights = Xt[counted], weights[counted]
         if not Xt.shape[0]:
             return cls.nothing(Xt.shape[1])
-        counts = np.ones(Xt.shape[0]) if weights is None else weights
-        return cls._of_sparse(Xt, counts) if sparse.issparse(Xt) else cls._of_dense(Xt, counts)
-
-    @classmethod
-    def _of_dense(cls, Xt: NDArray[Any], counts: Float) -> FeatureMoments:
-        low, high = (each.reduce(Xt, axis=0).astype(np.float64) for each in (np.fmin, np.fmax))
-        gaps, is_there = np.isnan(Xt), ~np.isnan(low)
-        n = counts.sum() - counts @ gaps
-        # First about an entry, so that features that are far from zero, or always the same, lose no digits.
-        near = np.where(is_there, low, 0.0)
-        values = Xt - near
-        np.copyto(values, 0.0, where=gaps)
-        mean = np.divide(counts @ values, n, out=np.zeros(len(n)), where=is_there)
-        values -= mean
-        np.copyto(values, 0.0, where=gaps)
-        squares = counts @ np.square(values, out=values)
-        return cls(n, near + mean, squares, np.where(is_there, low, np.inf), np.where(is_there, high, -np.inf))
-
-    @classmethod
-    def _of_sparse(cls, Xt: Any, counts: Float) -> FeatureMoments:
-        m = Xt.shape[1]
-        of_each = np.repeat(counts, np.diff(Xt.indptr))
-        total = float(counts.sum())
-        mean = np.bincount(Xt.indices, of_each * Xt.data, m) / total
-        stored = np.bincount(Xt.indices, of_each, m)
-        apart = np.bincount(Xt.indices, of_each * np.square(Xt.data - mean[Xt.indices]), m)
-        squares = apart + np.maximum(total - stored, 0.0) * np.square(mean)  # the zeros that are not stored
-        low, high = (np.asarray(each.toarray(), np.float64).ravel() for each in (Xt.min(axis=0), Xt.max(axis=0)))
-        return cls(np.full(m, total), mean, squares, low, high)
+        counts = namespace(Xt).ones(Xt.shape[0]) if weights is None else weights
+        return cls(*map(to_host, _of_sparse(Xt, counts) if is_sparse(Xt) else _of_dense(Xt, counts)))
 
     def __add__(self, other: FeatureMoments) -> FeatureMoments:
         n = self.n + other.n
@@ -113,6 +87,39 @@ class FeatureMoments:
         """Differences of the largest and the least entry, shape (m,); 1 for a feature that is always the same."""
         with np.errstate(over="ignore"):
             return np.where(self.low < self.high, self.high - self.low, 1.0)
+
+
+def _of_dense(Xt: NDArray[Any], counts: Float) -> tuple[Any, ...]:
+    """Return the fields of FeatureMoments for dense samples; counts: for how many each stands, shape (n,)."""
+    gaps = np.isnan(Xt)
+    is_there = ~gaps.all(axis=0)
+    if is_here(Xt):
+        low, high = np.fmin.reduce(Xt, axis=0), np.fmax.reduce(Xt, axis=0)
+    else:  # arrays elsewhere have no reduction that passes over NaN
+        low, high = np.where(gaps, np.inf, Xt).min(axis=0), np.where(gaps, -np.inf, Xt).max(axis=0)
+    n = counts.sum() - counts @ gaps
+    # First about an entry, so that features that are far from zero, or always the same, lose no digits.
+    near = np.where(is_there, low, 0.0)
+    values = Xt - near
+    np.copyto(values, 0.0, where=gaps)
+    mean = np.where(is_there, (counts @ values) / np.where(is_there, n, 1.0), 0.0)
+    values -= mean
+    np.copyto(values, 0.0, where=gaps)
+    squares = counts @ np.square(values, out=values)
+    return n, near + mean, squares, np.where(is_there, low, np.inf), np.where(is_there, high, -np.inf)
+
+
+def _of_sparse(Xt: Any, counts: Float) -> tuple[Any, ...]:
+    """Return the fields of FeatureMoments for CSR samples; counts: for how many each stands, shape (n,)."""
+    total = float(counts.sum())
+    by_feature = Xt.T.tocsr()
+    mean = (by_feature @ counts) / total
+    stored = with_data(by_feature, np.ones_like(by_feature.data)) @ counts
+    apart = np.square(by_feature.data - np.repeat(mean, np.diff(by_feature.indptr)))
+    # The zeros that are not stored count, too.
+    squares = with_data(by_feature, apart) @ counts + np.maximum(total - stored, 0.0) * np.square(mean)
+    low, high = (each.toarray().astype(np.float64).ravel() for each in (Xt.min(axis=0), Xt.max(axis=0)))
+    return np.full_like(mean, total), mean, squares, low, high
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dbmd._utils.arrays import is_here, is_sparse, namespace
 from dbmd.data.finite import canonical_nan
 
 MASK = (1 << 64) - 1
@@ -32,13 +33,16 @@ def fingerprint(Xt: Any, columns: NDArray[np.uint64], row_hashes: NDArray[np.uin
         A hash of what else belongs to each row: the name of its source.
     """
     word = np.uint32 if Xt.dtype.itemsize == 4 else np.uint64
-    if sparse.issparse(Xt):
+    if is_sparse(Xt) and not is_here(Xt):
+        Xt = Xt.get()  # CuPy has no sparse matrices of whole numbers
+    if is_sparse(Xt):
         words = (Xt.data + Xt.dtype.type(0)).view(word).astype(np.uint64)
         part = sparse.csr_array((words * columns[Xt.indices], Xt.indices, Xt.indptr), shape=Xt.shape)
         rows = part @ np.ones(Xt.shape[1], np.uint64)
     else:
+        columns = namespace(Xt).asarray(columns)
         rows = (canonical_nan(Xt + Xt.dtype.type(0)).view(word) * columns).sum(axis=1, dtype=np.uint64)
     # One more for each row, so that rows of zeros count.
-    rows = (rows ^ (rows >> np.uint64(29))) * _ODD + np.asarray(row_hashes, np.uint64) + np.uint64(1)
+    rows = (rows ^ (rows >> np.uint64(29))) * _ODD + namespace(rows).asarray(row_hashes, np.uint64) + np.uint64(1)
     rows = (rows ^ (rows >> np.uint64(32))) * _ODD
     return int(rows.sum(dtype=np.uint64))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+
+from dbmd._utils.arrays import is_here, to_host
+from dbmd._utils.arrays import is_sparse as is_csr
+from dbmd._utils.threads import available_threads
 
 ROWS = 4096  # checked entry by entry at a time
+PART_BYTES = 16 << 20  # what a thread checks, at least
 Missing = Literal["error", "allow", "drop"]
 
 
@@ -34,26 +39,41 @@ def first_unusable(Xt: Any, missing: Missing = "error", *, rows_may_be_empty: bo
     rows_may_be_empty : bool
         Whether all entries of a row may be missing with "allow"; else the first entry of such a row is returned.
     """
-    values = Xt.data if sparse.issparse(Xt) else Xt
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=values.dtype)):  # one fast pass; a sum of finite numbers may overflow, too
-            return None
-    if sparse.issparse(Xt):
+    values = Xt.data if is_csr(Xt) else Xt
+    if _has_finite_sum(values):  # one fast pass; a sum of finite numbers may overflow, too
+        return None
+    if is_csr(Xt):
         entries = np.flatnonzero(~np.isfinite(values))
         if not len(entries):
             return None
-        row = int(np.searchsorted(Xt.indptr, entries[0], side="right")) - 1
-        return Entry(row, int(Xt.indices[entries[0]]), values[entries[0]])
+        entry = int(entries[0])
+        row = int(np.searchsorted(to_host(Xt.indptr), entry, side="right")) - 1
+        return Entry(row, int(Xt.indices[entry]), to_host(values[entry])[()])
     for start in range(0, len(Xt), ROWS):
         part = Xt[start : start + ROWS]
         bad = ~np.isfinite(part) if missing == "error" else np.isinf(part)
         if missing == "allow" and not rows_may_be_empty:
-            bad[np.isnan(part).all(axis=1), 0] = True
+            bad[:, 0] |= np.isnan(part).all(axis=1)
         found = np.argwhere(bad)
         if len(found):
             row, column = int(found[0][0]) + start, int(found[0][1])
-            return Entry(row, column, Xt[row, column])
+            return Entry(row, column, to_host(Xt[row, column])[()])
     return None
+
+
+def _has_finite_sum(values: Any) -> bool:
+    """Return whether the sum of an array is finite. Threads add up parts of a large one: one alone reads too slowly."""
+    n_parts = min(available_threads(), values.nbytes // PART_BYTES) if is_here(values) else 1
+    edges = np.linspace(0, len(values), max(n_parts, 1) + 1).astype(int).tolist()
+
+    def total(start: int, stop: int) -> Any:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return values[start:stop].sum(dtype=values.dtype)
+
+    if n_parts <= 1:
+        return bool(np.isfinite(total(0, len(values))))
+    with ThreadPoolExecutor(n_parts) as pool:
+        return bool(np.isfinite(list(pool.map(total, edges[:-1], edges[1:]))).all())
 
 
 def what_is_wrong(entry: Entry, column: str, missing: Missing, *, is_sparse: bool) -> str:

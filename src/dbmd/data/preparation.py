@@ -14,13 +14,14 @@ from typing import Any, Generic, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from dbmd._utils.arrays import is_here, is_sparse, namespace, rows_here, to_host, with_data
 from dbmd.data.block import Chunk, Samples, Window, float_type
 from dbmd.data.engine_around import EngineAround
 from dbmd.data.finite import has_nan
 from dbmd.errors import DataError
 from dbmd.model.node import Node
+from dbmd.model.statistics import squared_norms
 from dbmd.protocols import Engine, NodeFunction, Reply
 from dbmd.registry import load_kernel
 
@@ -90,7 +91,7 @@ class Preparation:
         array or CSR array of shape (n, m), of the floating-point type to compute with
         """
         dtype = float_type(Xt.dtype)
-        return self.applied(Xt.astype(dtype, copy=not sparse.issparse(Xt)), 0)
+        return self.applied(Xt.astype(dtype, copy=not is_sparse(Xt)), 0)
 
     def applied(self, Xt: Any, first: int | NDArray[np.integer]) -> Any:
         """Return rows after logarithm and scaling; dense rows are changed in place.
@@ -102,19 +103,19 @@ class Preparation:
         first : int or array of int of shape (n,)
             The number of the first row, or of each, for error messages.
         """
-        values = Xt.data[: Xt.indptr[-1]].copy() if sparse.issparse(Xt) else Xt
+        values = Xt.data[: int(Xt.indptr[-1])].copy() if is_sparse(Xt) else Xt
         if self.log:
-            if np.fmin.reduce(values, axis=None, initial=0.0) <= -1.0:
+            if (values <= -1.0).any():
                 raise self._no_logarithm(Xt, first)
             np.log1p(values, out=values)
-        if sparse.issparse(Xt):
-            Xt = _with_data(Xt, values)
+        if is_sparse(Xt):
+            Xt = with_data(Xt, values)
         if self.by_sample is not None:
             factors = self._factors(Xt, first)
-            values *= np.repeat(factors, np.diff(Xt.indptr)) if sparse.issparse(Xt) else factors[:, None]
+            values *= np.repeat(factors, np.diff(Xt.indptr)) if is_sparse(Xt) else factors[:, None]
         if self.scale is not None:
-            factors = (1.0 / self.scale).astype(values.dtype)
-            values *= factors[Xt.indices] if sparse.issparse(Xt) else factors
+            factors = namespace(Xt).asarray(1.0 / self.scale, values.dtype)
+            values *= factors[Xt.indices] if is_sparse(Xt) else factors
         return Xt
 
     def to_data_units(self, W: Float) -> Float:
@@ -138,9 +139,9 @@ class Preparation:
 
     def _factors(self, Xt: Any, first: int | NDArray[np.integer]) -> NDArray[Any]:
         """Return what each row is multiplied by, shape (n,): one over its sum or norm."""
-        n, m = Xt.shape
+        m = Xt.shape[1]
         here: Any = m
-        if sparse.issparse(Xt):
+        if is_sparse(Xt):
             sizes = Xt.sum(axis=1, dtype=np.float64) if self.by_sample == "sum" else _squares(Xt)
         else:
             observed = Xt
@@ -150,28 +151,29 @@ class Preparation:
             if self.by_sample == "sum":
                 sizes = observed.sum(axis=1, dtype=np.float64)
             else:
-                sizes = np.einsum("ij,ij->i", observed, observed, dtype=np.float64)
-        sizes = np.asarray(sizes, np.float64).ravel()
+                sizes = squared_norms(observed.astype(np.float64, copy=False))
+        sizes = namespace(Xt).asarray(sizes, np.float64).ravel()
         negative = np.flatnonzero(sizes < 0.0)
         if len(negative):
-            row = _number(first, int(negative[0]))
+            row = int(negative[0])
             raise DataError(
-                f"Samples cannot be divided by their sums, which must not be negative. Got {sizes[negative[0]]:.6g} in "
-                f"row {row}, counted from 0. Scale by 'l2' if entries have signs."
+                "Samples cannot be divided by their sums, which must not be negative. Got "
+                f"{float(sizes[row]):.6g} in row {_number(first, row)}, counted from 0. Scale by 'l2' if entries have "
+                "signs."
             )
         sizes = sizes * (m / here)
         sizes = sizes if self.by_sample == "sum" else np.sqrt(sizes)
-        return np.divide(1.0, sizes, out=np.ones(n), where=sizes > 0.0).astype(Xt.dtype)
+        return (1.0 / np.where(sizes > 0.0, sizes, 1.0)).astype(Xt.dtype)
 
     def _no_logarithm(self, Xt: Any, first: int | NDArray[np.integer]) -> DataError:
         """Return the error for rows of which an entry has no logarithm."""
-        if sparse.issparse(Xt):
+        if is_sparse(Xt):
             entry = int(np.flatnonzero(Xt.data <= -1.0)[0])
-            row, column = int(np.searchsorted(Xt.indptr, entry, side="right")) - 1, int(Xt.indices[entry])
-            value = Xt.data[entry]
+            row, column = int(np.searchsorted(to_host(Xt.indptr), entry, side="right")) - 1, int(Xt.indices[entry])
+            value = float(Xt.data[entry])
         else:
             row, column = map(int, np.argwhere(Xt <= -1.0)[0])
-            value = Xt[row, column]
+            value = float(Xt[row, column])
         return DataError(
             f"The logarithm log(1 + x) cannot be taken of the data, which must be greater than -1. Got {value:.6g} in "
             f"row {_number(first, row)}, column {column}, counted from 0."
@@ -184,14 +186,7 @@ def _number(first: int | NDArray[np.integer], row: int) -> int:
 
 def _squares(Xt: Any) -> Float:
     """Return ||x||^2 for every row of a CSR array, shape (n,), in float64."""
-    return np.asarray(_with_data(Xt, np.square(Xt.data, dtype=np.float64)).sum(axis=1))
-
-
-def _with_data(Xt: Any, data: NDArray[Any]) -> Any:
-    """Return a CSR array of other numbers in the places of those of another one; their indices are not copied."""
-    new = sparse.csr_array(Xt.shape, dtype=data.dtype)
-    new.data, new.indices, new.indptr = data, Xt.indices[: len(data)], Xt.indptr
-    return new
+    return with_data(Xt, np.square(Xt.data, dtype=np.float64)).sum(axis=1)
 
 
 @dataclass(frozen=True)
@@ -237,13 +232,18 @@ class PreparedSamples(Samples):
         """Whether the samples are consecutive in memory."""
         return self.samples.is_contiguous
 
+    @property
+    def kernel(self) -> str:
+        """Name of the kernel for the chunks."""
+        return self.samples.kernel
+
     def windows(self) -> Iterator[Window]:
         """Yield the samples in order, as they are stored: not prepared."""
         return self.samples.windows()
 
     def chunks_of(self, window: Window, shift: Float | None = None) -> Iterator[Chunk]:
         """Yield the samples of a window as they are prepared, minus a shift if given."""
-        may_have_gaps = self.preparation.allows_gaps and window.Xt.dtype.kind == "f" and not sparse.issparse(window.Xt)
+        may_have_gaps = self.preparation.allows_gaps and window.Xt.dtype.kind == "f" and not is_sparse(window.Xt)
         for chunk in self._scaled(window, shift):
             gaps = np.isnan(chunk.Xt) if may_have_gaps else None
             yield chunk if gaps is None or not gaps.any() else self._filled(chunk, gaps, shift)
@@ -255,12 +255,24 @@ class PreparedSamples(Samples):
             return
         # Dense chunks minus a shift are in a buffer, where they can be changed.
         zero = np.zeros(self.shape[1])
-        shift = None if shift is None else shift.astype(self.dtype)
+        shift = None if shift is None else namespace(window.Xt).asarray(shift, self.dtype)
         for chunk in window.chunks(self.dtype, zero):
-            prepared = chunk._replace(Xt=self.preparation.applied(chunk.Xt, self.first_row + chunk.numbers))
-            if shift is not None and not sparse.issparse(prepared.Xt):
+            prepared = chunk._replace(Xt=self._applied(chunk))
+            if shift is not None and not is_sparse(prepared.Xt):
                 np.subtract(prepared.Xt, shift, out=prepared.Xt)
             yield prepared
+
+    def _applied(self, chunk: Chunk) -> Any:
+        """Return the samples of a chunk after logarithm and scaling; dense ones are changed in place."""
+        Xt = chunk.Xt
+        if not is_sparse(Xt) or is_here(Xt):
+            return self.preparation.applied(Xt, self.first_row + chunk.numbers)
+        # On a device a CSR matrix stays the same from pass to pass. It keeps what it becomes, which in turn keeps what
+        # the kernel made of it.
+        known = getattr(Xt, "_prepared", None)
+        if known is None or known[0] is not self.preparation:
+            known = Xt._prepared = self.preparation, self.preparation.applied(Xt, self.first_row + chunk.numbers)
+        return known[1]
 
     def _filled(self, chunk: Chunk, gaps: NDArray[np.bool_], shift: Float | None) -> Chunk:
         """Return a chunk whose gaps are known and filled; or, if samples with gaps are left out, have no weight.
@@ -274,7 +286,7 @@ class PreparedSamples(Samples):
         shift : array of shape (m,), optional
             What was subtracted from them.
         """
-        kernel = load_kernel("cpu")  # NumPy would take five times as long
+        kernel = load_kernel(self.kernel)  # NumPy would take five times as long
         places = kernel.locate(gaps)
         if shift is None and not self.preparation.changes_entries:
             chunk = chunk._replace(Xt=chunk.Xt.copy())  # else it is in a buffer
@@ -283,8 +295,8 @@ class PreparedSamples(Samples):
             kernel.put(chunk.Xt, places, fill)
         if not self.preparation.drops:
             return chunk._replace(gaps=gaps, places=places)
-        dropped: NDArray[np.bool_] = np.asarray(gaps.any(axis=1))
-        weights = np.ones(len(dropped)) if chunk.weights is None else chunk.weights
+        dropped: Any = gaps.any(axis=1)
+        weights = np.ones_like(dropped, np.float64) if chunk.weights is None else chunk.weights
         return chunk._replace(weights=np.where(dropped, 0.0, weights), dropped=dropped)
 
     def dropped(self) -> NDArray[np.bool_] | None:
@@ -294,7 +306,7 @@ class PreparedSamples(Samples):
         found = np.zeros(self.shape[0], bool)
         for chunk in self.chunks():
             if chunk.dropped is not None:
-                found[chunk.rows] = chunk.dropped
+                found[rows_here(chunk.rows)] = to_host(chunk.dropped)
         return found if found.any() else None
 
 

@@ -78,9 +78,10 @@ class Stream(Samples):
     def windows(self) -> Iterator[Window]:
         """Yield the samples as they are stored; if they have to be decoded, a thread does so in advance."""
         decodes = any(shard.reader.decodes for shard in self.shards)
-        return prefetch(self._windows()) if decodes else self._windows()
+        return prefetch(self.one_by_one()) if decodes else self.one_by_one()
 
-    def _windows(self) -> Iterator[Window]:
+    def one_by_one(self) -> Iterator[Window]:
+        """Yield the samples as they are stored, read when they are asked for."""
         first, selection = 0, self.recipe.selection
         others = tuple(dict.fromkeys((*selection.others, *selection.keep)))
         for reader, start, stop in self.shards:

@@ -21,15 +21,21 @@ from dbmd.kernels._faces import MAX_RANK, solve_on_faces
 from dbmd.kernels._fill import locate, put, put_products
 from dbmd.kernels._gap_covariance import GapCovariance
 from dbmd.kernels._gaps import solve_h_with_gaps
+from dbmd.kernels._host import asarray, empty
 from dbmd.kernels._interior_point import solve_interior
 from dbmd.kernels._pivoting import solve_by_pivoting
 from dbmd.kernels._rows import jit
+from dbmd.kernels._sums import Sums, products
 from dbmd.kernels._tolerance import tolerances
 
 __all__ = [
     "FaceCovariance",
     "GapCovariance",
+    "Sums",
+    "asarray",
+    "empty",
     "locate",
+    "products",
     "put",
     "put_products",
     "solve_h",

@@ -27,13 +27,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd.kernels._host import asarray, empty
 from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, tolerances
 from dbmd.model.gaps import Gaps
+from dbmd.model.statistics import SampleSums
 
 __all__ = [
     "FaceCovariance",
     "GapCovariance",
+    "Sums",
+    "asarray",
+    "empty",
     "locate",
+    "products",
     "put",
     "put_products",
     "solve_h",
@@ -42,6 +48,48 @@ __all__ = [
 ]
 
 POSITIVE = 1e-6  # a membership this small counts as zero
+
+
+def products(Xt: Any, W: NDArray[Any], offset: NDArray[Any] | None = None) -> NDArray[Any]:
+    """Return Xt W - offset, shape (n, r), of the type of W; Xt is an array, CSR array or LowRank of shape (n, m)."""
+    return np.asarray(Xt @ W if offset is None else Xt @ W - offset, W.dtype)
+
+
+class Sums:
+    """Sums over samples and their memberships.
+
+    Parameters
+    ----------
+    m, r : int
+        Features, memberships.
+    dtype : dtype
+        Of the samples.
+    """
+
+    def __init__(self, m: int, r: int, dtype: Any) -> None:
+        self._total = SampleSums(np.zeros((m, r)), np.zeros((r, r)), np.zeros(r), 0.0, np.zeros(m), np.zeros(m))
+
+    def add(
+        self, Xt: Any, Ht: NDArray[Any], weights: NDArray[np.float64] | None = None, *, norms: bool = False
+    ) -> None:
+        """Add samples, shape (n, m), with memberships, shape (n, r), which count ``weights`` times, by default once."""
+        X = (np.asarray(Xt) if isinstance(Xt, np.ndarray) else Xt.toarray()).astype(np.float64)
+        H = Ht.astype(np.float64)
+        weights = np.ones(len(H)) if weights is None else weights
+        counted = H * weights[:, None]
+        total = self._total
+        self._total = SampleSums(
+            total.XHt + X.T @ counted,
+            total.HHt + H.T @ counted,
+            total.sizes + counted.sum(axis=0),
+            total.n + float(weights.sum()),
+            total.totals + weights @ X if norms else total.totals,
+            total.squares + weights @ np.square(X) if norms else total.squares,
+        )
+
+    def total(self) -> SampleSums:
+        """Return the sums over the samples so far."""
+        return self._total
 
 
 def solve_h(

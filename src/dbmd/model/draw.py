@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dbmd._utils.arrays import is_sparse, namespace, to_host
 from dbmd.errors import DataError
 from dbmd.model.node import Node
 from dbmd.model.statistics import Float, PerSource, squared_norms
+from dbmd.registry import load_kernel
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,9 @@ class Draw:
         first = first[keys[first] < bound]
         if not len(first):
             return self
-        drawn = Xt[first]
+        drawn = to_host(Xt[first])
         drawn = np.asarray(drawn.toarray() if sparse.issparse(drawn) else drawn, np.float64)
-        return self + Draw(keys[first], drawn, self.take)
+        return self + Draw(to_host(keys[first]), drawn, self.take)
 
     def __add__(self, other: Draw) -> Draw:
         keys = np.concatenate([self.keys, other.keys])
@@ -73,7 +75,8 @@ def draw_uniform(node: Node, *, seed: int, take: int) -> tuple[Node, Draw]:
 
 def keys_by_weight(exponential: Float, weights: Float) -> Float:
     """Return the keys of samples for :class:`Draw`, shape (n,): infinite for a weight of zero, which is not drawn."""
-    return np.divide(exponential, weights, out=np.full(len(exponential), np.inf), where=weights > 0.0)
+    is_there = weights > 0.0
+    return np.where(is_there, exponential / np.where(is_there, weights, 1.0), np.inf)
 
 
 @dataclass(frozen=True)
@@ -105,14 +108,18 @@ class DrawnSamples:
             For how many samples each stands.
         """
         numbers, sources, parts, weights = zip(*self.pieces, strict=True)
-        order = np.argsort(np.concatenate(numbers))
-        if any(map(sparse.issparse, parts)):
-            Xt = sparse.vstack(parts, format="csr")[order]
-            # Indices from files are of 64 bits, which scikit-learn refuses; drawn samples never need so many.
+        is_sparse = any(map(sparse.issparse, parts))
+        Xt: Any = (
+            sparse.vstack(parts, format="csr") if is_sparse else parts[0] if len(parts) == 1 else np.concatenate(parts)
+        )
+        codes = np.repeat(sources, [len(part) for part in numbers])
+        rows, of_each = np.concatenate(numbers), np.concatenate(weights)
+        if (rows[1:] < rows[:-1]).any():  # else they are in order, and a copy would take as long as all the rest
+            order = np.argsort(rows)
+            Xt, codes, of_each = Xt[order], codes[order], of_each[order]
+        if is_sparse:  # indices from files are of 64 bits, which scikit-learn refuses; drawn samples never need so many
             Xt.indices, Xt.indptr = Xt.indices.astype(np.int32), Xt.indptr.astype(np.int32)
-        else:
-            Xt = np.concatenate(parts)[order]
-        return Xt, np.repeat(sources, [len(part) for part in numbers])[order], np.concatenate(weights)[order]
+        return Xt, codes, of_each
 
 
 @dataclass(frozen=True)
@@ -161,24 +168,24 @@ class Moments:
 def moments(node: Node) -> tuple[Node, PerSource[Moments]]:
     """Node: send the moments of each source."""
     found: PerSource[Moments] = PerSource()
+    kernel = load_kernel(node.samples.kernel)
     for chunk in node.samples.chunks():
         Xt, weights = chunk.Xt, chunk.weights
         if weights is not None and not weights.all():  # a sample without weight is as if it were not there
-            Xt, weights = Xt[weights > 0.0], weights[weights > 0.0]
+            counted = np.flatnonzero(weights > 0.0)
+            Xt, weights = Xt[counted], weights[counted]
         rows = Xt.shape[0]
         if not rows:
             continue
-        values = Xt.data if sparse.issparse(Xt) else Xt
-        largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+        values = Xt.data if is_sparse(Xt) else Xt
+        largest = max(float(values.max()), -float(values.min()), 0.0) if values.size else 0.0
         with np.errstate(over="ignore", under="ignore"):  # the largest value shows it
-            if weights is None:
-                n: float = rows
-                total = np.asarray(Xt.sum(axis=0, dtype=np.float64)).ravel()
-                squares = float(squared_norms(Xt).sum(dtype=np.float64))
-            else:
-                n, total = float(weights.sum()), np.asarray(weights @ Xt, np.float64)
-                squares = float(weights @ squared_norms(Xt))
-        found += PerSource({chunk.source_code: Moments(n, total, squares, int(values.size), largest, rows)})
+            sums = kernel.Sums(Xt.shape[1], 1, Xt.dtype)
+            sums.add(Xt, namespace(Xt).ones((rows, 1), Xt.dtype), weights, norms=True)
+            total = sums.total()
+            squares = float(total.squares.sum())
+        own = Moments(total.n, total.totals, squares, int(values.size), largest, rows)
+        found += PerSource({chunk.source_code: own})
     return node, found
 
 
@@ -234,18 +241,19 @@ class Chances:
 
     def at(self, Xt: Any, source_code: int, weights: Float | None = None) -> Float:
         """Return the probabilities of samples of one source, with weights of shape (n,) or none; shape (n,)."""
+        xp = namespace(Xt)
         if self.fraction >= 1.0:
-            return np.ones(Xt.shape[0]) if weights is None else np.sign(weights)
-        if sparse.issparse(Xt):
-            d2 = squared_norms(Xt) - 2.0 * (Xt @ self.mean) + self.mean @ self.mean
+            return xp.ones(Xt.shape[0]) if weights is None else np.sign(weights)
+        if is_sparse(Xt):
+            d2 = squared_norms(Xt) - 2.0 * (Xt @ xp.asarray(self.mean)) + self.mean @ self.mean
         else:
-            d2 = squared_norms(Xt - self.mean.astype(Xt.dtype))
+            d2 = squared_norms(Xt - xp.asarray(self.mean, Xt.dtype))
         mean_square = self.mean_squares.get(source_code, 0.0)  # a source without weight has none
-        far = d2 / mean_square if mean_square > 0.0 else np.ones(len(d2))
+        far = d2 / mean_square if mean_square > 0.0 else np.ones_like(d2)
         chance = 0.5 * self.fraction * (1.0 + np.maximum(far, 0.0))
         if weights is not None:
             chance = chance * weights / self.mean_weight
-        return np.asarray(np.minimum(1.0, chance), np.float64)
+        return np.minimum(1.0, chance).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True)
@@ -273,10 +281,10 @@ class EvenChances:
         """Return the probabilities of samples of one source, with weights of shape (n,) or none; shape (n,)."""
         fraction = self.fractions.get(source_code, 0.0)  # a source without weight has none
         if weights is None:
-            return np.full(Xt.shape[0], fraction)
+            return namespace(Xt).full(Xt.shape[0], fraction)
         if fraction >= 1.0:
-            return np.asarray(np.sign(weights), np.float64)
-        return np.asarray(np.minimum(1.0, fraction * weights / self.mean_weights.get(source_code, 1.0)), np.float64)
+            return np.sign(weights)
+        return np.minimum(1.0, fraction * weights / self.mean_weights.get(source_code, 1.0))
 
 
 def draw_fraction(node: Node, *, seed: int, chances: Chances | EvenChances) -> tuple[Node, DrawnSamples]:
@@ -288,24 +296,29 @@ def draw_fraction(node: Node, *, seed: int, chances: Chances | EvenChances) -> t
     for chunk in node.samples.chunks():
         numbers = node.samples.first_row + chunk.numbers
         p = chances.at(chunk.Xt, chunk.source_code, chunk.weights)
-        own = np.flatnonzero(-np.expm1(-exponentials(seed, numbers)) < p)
+        own = np.flatnonzero(uniforms(seed, numbers) < p)
         if len(own):
-            weights, Xt = (1.0 if chunk.weights is None else chunk.weights[own]) / p[own], chunk.Xt[own]
+            weights, Xt = (1.0 if chunk.weights is None else chunk.weights[own]) / p[own], to_host(chunk.Xt[own])
             if chunk.gaps is not None:
-                Xt[chunk.gaps[own]] = np.nan
-            drawn += DrawnSamples(((numbers[own], chunk.source_code, Xt, weights),))
+                Xt[to_host(chunk.gaps[own])] = np.nan
+            drawn += DrawnSamples(((to_host(numbers[own]), chunk.source_code, Xt, to_host(weights)),))
     return node, drawn
 
 
 def exponentials(seed: int, rows: NDArray[np.integer]) -> Float:
-    """Return a standard exponential variable for each row number, which depends on the seed and the number only.
+    """Return a standard exponential variable for each row number, which depends on the seed and the number only."""
+    return -np.log1p(-uniforms(seed, rows))
+
+
+def uniforms(seed: int, rows: NDArray[np.integer]) -> Float:
+    """Return a number from [0, 1) for each row number, which depends on the seed and the number only.
 
     SplitMix64 (Steele, Lea and Flood 2014) of the row number, with another stream for each seed.
     """
     with np.errstate(over="ignore"):
         z = (rows.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + _mixed(np.uint64(seed))
         raw = _mixed(z)
-    return -np.log1p(-((raw >> np.uint64(11)) * 2.0**-53))
+    return (raw >> np.uint64(11)) * 2.0**-53
 
 
 def _mixed(z: Any) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dbmd.model.reduce import MORE, ParallelMap, can_be_reduced, centred, principal_directions
+from dbmd.model.reduce import MORE, WIDE, ParallelMap, Piece, centred, principal_directions
 from dbmd.model.statistics import Float
 
 MANY_SAMPLES, MANY_COMPONENTS = 100_000, 12  # beyond both, covariances are computed for one sample in four
@@ -128,11 +128,13 @@ def noise_excess(
     if count < r:  # no direction is left
         return np.ones(n_sources)
     along, rest, seen = np.zeros((3, n_sources))
-    for train, test in (halves, halves[::-1]):
-        directions = _leading(Xt[train], weights[train], count, r, parallel_map)
-        pieces = centred(Xt[test], weights[test])
-        squares = np.concatenate([*parallel_map(lambda piece: np.square(piece.scores(directions)), pieces)])  # noqa: B023
-        norms = np.concatenate([*parallel_map(lambda piece: piece.norms(), pieces)])
+    # Narrow samples may have a few features that are much larger than all others: there float32 is not enough.
+    dtype = Xt.dtype if min(m, *map(len, halves)) > WIDE * (r + MORE) else np.float64
+    pieces = [*parallel_map(lambda half: centred(Xt[half].astype(dtype, copy=False), weights[half]), halves)]
+    directions = [*parallel_map(lambda half: _leading(half, count, r), pieces)]
+    for test, known, of_other in zip(halves, pieces, directions[::-1], strict=True):
+        squares = np.square(np.concatenate([piece.scores(of_other) for piece in known]), dtype=np.float64)
+        norms = np.concatenate([piece.norms() for piece in known])
         off = np.maximum(norms - squares[:, : r - 1].sum(axis=1), 0.0) / (m - r + 1)
         along += np.bincount(source_codes[test], weights[test] * squares[:, r - 1 :].mean(axis=1), n_sources)
         rest += np.bincount(source_codes[test], weights[test] * off, n_sources)
@@ -148,19 +150,22 @@ def golden(rows: NDArray[np.integer]) -> Float:
     """Return multiples of the golden ratio modulo one, shape (n,): uniform, also where sources or classes alternate."""
     with np.errstate(over="ignore"):
         mixed = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return np.asarray((mixed >> np.uint64(11)) * 2.0**-53, np.float64)
+    found: Float = (mixed >> np.uint64(11)) * 2.0**-53  # type: ignore[assignment]
+    return found
 
 
-def _leading(Xt: Any, weights: Float, count: int, r: int, parallel_map: ParallelMap) -> Float:
-    """Return the leading principal directions of samples, shape (m, count)."""
-    n, m = Xt.shape
-    pieces = centred(Xt, weights)
-    if can_be_reduced(Xt, r):
-        return principal_directions(pieces, count + MORE, 0, parallel_map)[:, :count]
+def _leading(pieces: list[Piece], count: int, r: int) -> Float:
+    """Return the leading principal directions of samples about their mean, shape (m, count)."""
+    n, m = sum(len(piece.weights) for piece in pieces), len(pieces[0].mean)
+    if min(n, m) > WIDE * (r + MORE):
+        return principal_directions(pieces, count + MORE, 0)[:, :count]
     if m <= n:
-        scatter = np.sum([*parallel_map(lambda piece: piece.scattered(np.eye(m)), pieces)], axis=0)
+        scatter = np.sum([piece.scattered(np.eye(m)) for piece in pieces], axis=0, dtype=np.float64)
         return np.asarray(np.linalg.eigh(scatter)[1][:, ::-1][:, :count])
-    dense = np.asarray(Xt.toarray() if sparse.issparse(Xt) else Xt, np.float64)
-    fractions = weights / weights.sum()
-    scaled = (dense - fractions @ dense) * np.sqrt(fractions)[:, None]
+    roots = [np.sqrt(piece.weights)[:, None] for piece in pieces]
+    scaled = np.concatenate([(_dense(p.Xt) - p.rest) * root for p, root in zip(pieces, roots, strict=True)])
     return np.asarray(np.linalg.svd(scaled, full_matrices=False)[2][:count].T)
+
+
+def _dense(Xt: Any) -> Float:
+    return np.asarray(Xt.toarray() if sparse.issparse(Xt) else Xt, np.float64)

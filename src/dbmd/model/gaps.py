@@ -7,9 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd._utils.arrays import namespace
+
 
 class Gaps(NamedTuple):
-    """The gaps of samples, row by row, as in a CSR array.
+    """The gaps of samples, row by row, as in a CSR array; arrays are of the kind of the samples.
 
     Attributes
     ----------
@@ -27,10 +29,10 @@ class Gaps(NamedTuple):
         """Return the gaps of samples from a mask, shape (rows, m), True where an entry is missing; or as they are."""
         if isinstance(mask, Gaps):
             return mask
-        n, m = mask.shape
+        (n, m), xp = mask.shape, namespace(mask)
         places = np.flatnonzero(mask)
-        starts = np.searchsorted(places, np.arange(n + 1) * m)
-        return cls(starts, places - np.repeat(np.arange(n) * m, np.diff(starts)))
+        starts = np.searchsorted(places, xp.arange(n + 1) * m)
+        return cls(starts, places - np.repeat(xp.arange(n) * m, np.diff(starts)))
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -39,8 +41,9 @@ class Gaps(NamedTuple):
 
     def mask(self, m: int) -> NDArray[np.bool_]:
         """Return which of m features are missing, shape (rows, m)."""
-        mask = np.zeros((len(self.starts) - 1, m), np.bool_)
-        mask[np.repeat(np.arange(len(mask)), self.counts), self.columns] = True
+        xp = namespace(self.columns)
+        mask: NDArray[np.bool_] = xp.zeros((len(self.starts) - 1, m), np.bool_)
+        mask[np.repeat(xp.arange(len(mask)), self.counts), self.columns] = True
         return mask
 
     def some(self) -> tuple[NDArray[np.bool_], Gaps]:

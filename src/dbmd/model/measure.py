@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from dbmd._utils.arrays import is_sparse, namespace, to_host
 from dbmd.model.draw import Draw, exponentials, keys_by_weight
 from dbmd.model.node import Node
 from dbmd.model.statistics import Float, PerSource, Summary, squared_norms
+from dbmd.registry import load_kernel
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ def measure(node: Node, candidates: Float) -> tuple[Node, PerSource[Summary]]:
     block, known = node.samples, node.scratch
     if not isinstance(known, Measured):  # nothing, or the scratch of the solver of an earlier descent
         n = block.shape[0] if node.keeps_rows else 0
-        known = Measured(np.full(n, np.inf, block.dtype), np.zeros(n, np.int32), 0)
+        kernel = load_kernel(block.kernel)
+        known = Measured(kernel.asarray(np.full(n, np.inf, block.dtype)), kernel.asarray(np.zeros(n, np.int32)), 0)
     new = candidates[known.n_candidates :].astype(block.dtype)
     found: PerSource[Summary] = PerSource()
     for chunk in block.chunks():
@@ -100,7 +102,9 @@ def tally(node: Node, candidates: Float, *, precision: dict[int, float]) -> tupl
     """Node: send for each candidate the summed precision of the samples nearest to it, shape (n_candidates,)."""
     weights = np.zeros(len(candidates))
     for chunk, _, near in _measured(node, candidates):
-        counts = np.bincount(near, chunk.weights, minlength=len(candidates))
+        # Here: elsewhere, the order of such a sum may differ from run to run.
+        own = None if chunk.weights is None else to_host(chunk.weights)
+        counts = np.bincount(to_host(near), own, minlength=len(candidates))
         weights += precision.get(chunk.source_code, 0.0) * counts
     return replace(node, scratch=None), weights
 
@@ -124,16 +128,17 @@ def distances(Xt: Any, centres: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.
     Xt : array, CSR array or LowRank of shape (n, m)
         Samples.
     centres : array of shape (k, m)
-        The centres.
+        The centres, here or where the samples are.
     """
-    if not sparse.issparse(Xt):
+    centres = namespace(Xt).asarray(centres)
+    if not is_sparse(Xt):
         # Far from the origin, distances are small differences of large numbers: measure from amidst the centres.
         origin = centres.mean(axis=0)
         Xt, centres = Xt - origin, centres - origin
     norms, sizes = squared_norms(Xt), squared_norms(centres)
     d2 = sizes - 2.0 * (Xt @ centres.T)
     near = d2.argmin(axis=1)
-    best = d2[np.arange(len(near)), near] + norms
+    best = d2.min(axis=1) + norms
     # A difference of equal numbers is rounding, and a duplicate must not look like a new cluster.
     best[best <= 16 * np.finfo(centres.dtype).eps * (norms + sizes[near])] = 0.0
     return best, near

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd._utils.arrays import namespace
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary
 
 
@@ -149,7 +150,7 @@ class Parts:
 
     def brightness(self, Ht: NDArray[Any]) -> NDArray[Any]:
         """Return the brightness of samples, shape (n,), from their memberships, shape (n, n_patterns)."""
-        return 1.0 - Ht[:, -1] if self.has_dark else np.ones(len(Ht), Ht.dtype)
+        return 1.0 - Ht[:, -1] if self.has_dark else np.ones_like(Ht[:, 0])
 
     def shares(self, Ht: NDArray[Any], norms: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return memberships without the dark component, shape (n, r), rows that sum to one.
@@ -163,7 +164,8 @@ class Parts:
         """
         if not self.has_dark:
             return Ht
-        parts = Ht[:, :-1] if norms is None else Ht[:, :-1] * norms.astype(Ht.dtype)
+        parts = Ht[:, :-1] if norms is None else Ht[:, :-1] * namespace(Ht).asarray(norms, Ht.dtype)
         total = parts.sum(axis=1, keepdims=True)
-        equal = np.full_like(parts, 1.0 / self.n_components)  # a sample without any light may be anything
-        return np.divide(parts, total, out=equal, where=~(total <= np.finfo(Ht.dtype).tiny))  # NaN stays NaN
+        is_dark = total <= np.finfo(Ht.dtype).tiny  # a sample without any light may be anything; NaN stays NaN
+        equal = Ht.dtype.type(1.0 / self.n_components)
+        return np.where(is_dark, equal, parts / np.where(is_dark, Ht.dtype.type(1), total))

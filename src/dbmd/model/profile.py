@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd._utils.arrays import namespace, to_host
+
 BINS = 50  # of the histograms, equal on [0, 1]
 
 
@@ -91,21 +93,28 @@ class Profile:
         source_code : int
             Their source.
         class_codes : array of int of shape (n,), optional
-            Their known classes.
+            Their known classes, of NumPy or of the kind of the memberships.
         weights : array of shape (n,), optional
             For how many samples each stands; by default for itself.
         """
+        class_codes = None if class_codes is None else namespace(Ht).asarray(class_codes)
         if weights is not None and not weights.all():
-            counted = weights > 0.0
+            counted = np.flatnonzero(weights > 0.0)
             class_codes = None if class_codes is None else class_codes[counted]
             Ht, weights = Ht[counted], weights[counted]
         n, r = Ht.shape
+        if not n:
+            return
         cluster = Ht.argmax(axis=1)
         bins = np.minimum((Ht * BINS).astype(np.intp), BINS - 1)
+        of_component = (bins + BINS * namespace(Ht).arange(r)).ravel()
         self.n[source_code] += n
-        self.counts[source_code] += np.bincount(cluster, minlength=r)
-        self.sizes[source_code] += Ht.sum(axis=0, dtype=np.float64) if weights is None else weights @ Ht
-        self.largest[source_code] += np.bincount(bins[np.arange(n), cluster], minlength=BINS)
-        self.memberships[:] += np.bincount((bins + BINS * np.arange(r)).ravel(), minlength=r * BINS).reshape(r, BINS)
+        self.counts[source_code] += to_host(np.bincount(cluster, minlength=r))
+        # A product is many times as fast as a sum over rows.
+        weights = np.ones_like(Ht[:, 0], np.float64) if weights is None else weights
+        self.sizes[source_code] += to_host(weights @ Ht.astype(np.float64, copy=False))
+        self.largest[source_code] += to_host(np.bincount(bins.max(axis=1), minlength=BINS))
+        self.memberships[:] += to_host(np.bincount(of_component, minlength=r * BINS)).reshape(r, BINS)
         if class_codes is not None:
-            np.add.at(self.contingency, (class_codes, cluster), 1)
+            pairs = np.bincount(class_codes * r + cluster, minlength=self.contingency.size)
+            self.contingency[:] += to_host(pairs).reshape(self.contingency.shape)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+
+from dbmd._utils.arrays import is_here, is_sparse, namespace, with_data
 
 Float = NDArray[np.float64]
 T = TypeVar("T")
-
-SHORT_SUM = 128  # samples
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,26 @@ class Statistics:
             self.n + other.n,
             self.h_cost + other.h_cost,
         )
+
+    @classmethod
+    def of(cls, sums: SampleSums, rest: Float, h_cost: float = 0.0) -> Statistics:
+        """Return the statistics of samples about an origin from sums over them.
+
+        Parameters
+        ----------
+        sums : SampleSums
+            Of the samples, less a shift.
+        rest : array of shape (m,)
+            The origin less the shift: what is still to be subtracted.
+        h_cost : float
+            What the memberships add to the objective in addition to the misfit.
+        """
+        XHt, sq_norm = sums.XHt, float(sums.squares.sum())
+        if rest.any():
+            # By the sums of the memberships: those of a sample are one only up to the rounding of their type.
+            XHt = XHt - np.outer(rest, sums.sizes)
+            sq_norm += float(rest @ (sums.n * rest - 2.0 * sums.totals))
+        return cls(XHt, sums.HHt, sq_norm, sums.n, h_cost)
 
     def with_covariance(self, S: Float, h_cost: float) -> Statistics:
         """Return the statistics with the covariance of the memberships, shape (r, r), added to HHt, and its cost."""
@@ -135,6 +154,33 @@ class Statistics:
         """
         own = self if offset is None else self.less(offset)
         return Summary(own.squares(W, origin), self.n, self.h_cost, self.HHt)
+
+
+class SampleSums(NamedTuple):
+    """Sums over samples and their memberships, each sample counted by its weight, about zero.
+
+    Attributes
+    ----------
+    XHt : array of shape (m, r), float64
+        X H^T.
+    HHt : array of shape (r, r), float64
+        H H^T.
+    sizes : array of shape (r,), float64
+        Sum of the memberships.
+    n : float
+        Number of samples, or the sum of their weights.
+    totals : array of shape (m,), float64
+        Sum of the samples; zeros if norms were not asked for.
+    squares : array of shape (m,), float64
+        Sum of their squares, feature by feature; zeros if norms were not asked for.
+    """
+
+    XHt: Float
+    HHt: Float
+    sizes: Float
+    n: float
+    totals: Float
+    squares: Float
 
 
 @dataclass(frozen=True)
@@ -282,81 +328,16 @@ def gram(per_source: Mapping[int, Summary | Statistics], sigma2: Float, ridge: F
     return A
 
 
-def statistics(
-    Xt: Any,
-    Ht: NDArray[Any],
-    rest: Float,
-    h_cost: float = 0.0,
-    *,
-    norms: bool = True,
-    weights: NDArray[Any] | None = None,
-) -> Statistics:
-    """Return the statistics of samples, dense or sparse; sums are in float64 whatever their type.
-
-    Parameters
-    ----------
-    Xt : array, sparse array or LowRank of shape (n, m)
-        The samples, less the shift.
-    Ht : array of shape (n, r)
-        Their memberships.
-    rest : array of shape (m,)
-        The origin less the shift: what is still to be subtracted.
-    h_cost : float
-        What the memberships add to the objective in addition to the misfit.
-    norms : bool
-        Whether to compute the sum of ||x - origin||^2, which is the same in every pass; else it is zero.
-    weights : array of shape (n,), optional
-        For how many samples each counts; by default for itself.
-    """
-    H = Ht.astype(np.float64, copy=False)
-    n, counted = float(len(H)), H
-    if weights is not None:
-        n, counted = float(weights.sum(dtype=np.float64)), H * weights[:, None]
-    XHt = _XHt(Xt, counted.astype(Ht.dtype, copy=False))
-    HHt = H.T @ counted
-    if rest.any():
-        # Memberships sum to one, in float32 only approximately. A product is five times as fast as a sum over rows.
-        sizes = HHt.sum(axis=0) if Ht.dtype == np.float64 else np.ones(len(H)) @ counted
-        XHt = XHt - np.outer(rest, sizes)
-    sq_norm = 0.0
-    if norms:
-        squares = squared_norms(Xt) - 2.0 * (Xt @ rest)
-        sq_norm = float((squares if weights is None else squares * weights).sum(dtype=np.float64) + n * (rest @ rest))
-    return Statistics(
-        XHt=XHt,
-        HHt=HHt,
-        sq_norm=sq_norm,
-        n=n,
-        h_cost=h_cost,
-    )
-
-
-def _XHt(Xt: Any, Ht: NDArray[Any]) -> Float:
-    """Return X H^T, shape (m, r), float64, in the order of products that is twice as fast for the layout of X."""
-    if not isinstance(Xt, np.ndarray):
-        return np.asarray((Ht.T @ Xt).T, np.float64)
-    by_columns = Xt.strides[0] < Xt.strides[1]
-    if Xt.dtype == np.float64:
-        return Xt.T @ Ht if by_columns else (Ht.T @ Xt).T
-    # Long sums in float32 lose digits: BLAS computes short ones only, which are added in float64.
-    whole = len(Xt) - len(Xt) % SHORT_SUM
-    total = np.asarray(Xt[whole:].T @ Ht[whole:], np.float64)
-    if whole:
-        X_parts = Xt[:whole].T.reshape(Xt.shape[1], -1, SHORT_SUM).transpose(1, 0, 2)
-        Ht_parts = Ht[:whole].reshape(-1, SHORT_SUM, Ht.shape[1])
-        if by_columns:
-            total += (X_parts @ Ht_parts).sum(axis=0, dtype=np.float64)
-        else:
-            total += (Ht_parts.transpose(0, 2, 1) @ X_parts.transpose(0, 2, 1)).sum(axis=0, dtype=np.float64).T
-    return total
-
-
 def squared_norms(Xt: Any) -> NDArray[Any]:
     """Return ||x||^2 for every row of a dense, sparse or low-rank array, shape (rows,)."""
     if isinstance(Xt, np.ndarray):
         return np.einsum("ij,ij->i", Xt, Xt)
-    if not sparse.issparse(Xt):
+    if hasattr(Xt, "squared_norms"):
         return np.asarray(Xt.squared_norms())
+    if not is_here(Xt):  # where a product with ones is much faster than sums over rows
+        if is_sparse(Xt):
+            return with_data(Xt, np.square(Xt.data)).sum(axis=1).ravel()
+        return np.square(Xt) @ namespace(Xt).ones(Xt.shape[1], Xt.dtype)
     if Xt.format != "csr" or not Xt.has_canonical_format:  # duplicate entries must be added first
         return np.asarray(Xt.multiply(Xt).sum(axis=1)).ravel()
     # Ten times as fast: sums of consecutive numbers, for each row that has any.
