@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from dbmd._utils.threads import one_blas_thread
+from dbmd.engines.local import available_threads
 from dbmd.model.noise import Noise
 from dbmd.model.objective import explained_variance, objective
 from dbmd.model.offsets import ridge_of
@@ -38,17 +42,18 @@ def finish(state: State, setting: Setting, n_classes: int) -> Result:
     if has_no_levels:
         state = replace(state, sigma2=_levels_at_peaks(state, setting, noise))
     V, sigma2, origin = state.V.astype(dtype).astype(np.float64), state.sigma2, state.origin
-    last = partial(
-        survey,
-        sigma2=sigma2,
-        prior=parts.prior(config.prior),
-        origin=origin,
-        parts=parts,
-        evidence=state.evidence,
-        n_classes=n_classes,
-        by_energy=config.shares == "energy",
-    )
+    by_energy = config.shares == "energy"
+    model: dict[str, Any] = {
+        "sigma2": sigma2,
+        "prior": parts.prior(config.prior),
+        "parts": parts,
+        "evidence": state.evidence,
+    }
+    last = partial(survey, **model, origin=origin, n_classes=n_classes, by_energy=by_energy)
     found = setting.engine.ask(last, V)
+    norms = parts.norms(V) if by_energy else None
+    with ThreadPoolExecutor(available_threads()) as pool, one_blas_thread():
+        sample = found.peaks.with_std(parts.W(V), **model, norms=norms, parallel_map=pool.map)
     summaries = parts.summaries(found.stats, V, origin)
     explained = explained_variance(found.stats, summaries, setting.n_sources)
     offset_prior, offset_cost = state.offset_prior, 0.0
@@ -68,7 +73,7 @@ def finish(state: State, setting: Setting, n_classes: int) -> Result:
         list(state.history),
         state.converged or has_no_levels,
         found.profile,
-        found.sample,
+        sample,
         explained,
         PastStatistics(found.stats, origin),
         parts.offsets(V).T if parts.n_offsets else None,

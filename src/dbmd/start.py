@@ -23,6 +23,7 @@ from dbmd.engines.local import Engine as LocalEngine
 from dbmd.engines.local import available_threads
 from dbmd.h_step import origin_of
 from dbmd.model.bright_start import bright_starts, clearly_lowest
+from dbmd.model.coordinates import Coordinates
 from dbmd.model.draw import Moments
 from dbmd.model.evidence import Evidence, noise_excess, pooled
 from dbmd.model.low_rank import LowRank
@@ -46,9 +47,10 @@ from dbmd.model.statistics import Float, PerSource, middle
 from dbmd.protocols import Engine
 from dbmd.sweep import sweep
 
-# Nodes of a sample on the driver: one for each 1000 samples, at most 8. Their number does not depend on the machine,
-# because it changes the last digits of the sums.
-SAMPLE_NODES, SAMPLES_PER_NODE = 8, 1000
+# Nodes of a sample on the driver, at most, and the work of one: samples times the square of the number of components,
+# divided by the number of nodes. With more nodes, threads would wait for each other's Python. It does not depend on the
+# machine, because it changes the last digits of the sums.
+SAMPLE_NODES, NODE_WORK = 12, 100_000
 SAMPLE_TOL = 0.1  # tolerance of the fit of a sample, relative to that of all samples: an iteration there costs little
 
 FITTING_A_SAMPLE = "fitting the samples drawn"
@@ -122,7 +124,7 @@ def find_start(
     descend : callable
         ``descend(state, setting, on_iteration)`` fits the sample: :func:`dbmd.algorithm.descend`.
     """
-    config, dtype, parts = setting.config, setting.dtype, setting.parts
+    config, parts = setting.config, setting.parts
     r, n_patterns = parts.n_components, parts.n_patterns
     if config.init != "k-means++":
         setting.on_phase("finding a start")
@@ -130,11 +132,18 @@ def find_start(
         return start_from(setting, moments, seed, evidence, setting.with_known(W))
     setting.on_phase("drawing samples to start from")
     sample = draw_sample(setting.engine.ask, moments, n_patterns, seed, has_offsets=bool(parts.n_offsets))
-    setting.on_sample(sample)
     D = source_means(sample, setting.n_sources) if parts.n_offsets else None
     centred = sample if D is None else without_offsets(sample, D)
     setting.on_phase("clustering the samples drawn")
     with ThreadPoolExecutor(available_threads()) as pool, one_blas_thread():
+        # Whatever does not depend on the clusters is done beside them. A thread must not wait for others of its pool.
+        looking, excess = pool.submit(setting.on_sample, sample), None
+        how_noise_is_spread = partial(
+            noise_excess, centred.Xt, source_codes=sample.source_codes, n_sources=setting.n_sources, r=n_patterns
+        )
+        is_needed = config.inference == "evidence" and evidence is None
+        if is_needed and setting.n_sources == 1:  # else it depends on the precision of the sources
+            excess = pool.submit(how_noise_is_spread, weights=sample.weights)
         clusters = k_means(centred, r, seed, pool.map)
         Xt = clusters.Xt
         candidates = bright_starts(Xt, clusters.weights, r, seed) if parts.has_dark else [clusters.W]
@@ -142,10 +151,13 @@ def find_start(
             Xt = sample.Xt
             if can_be_reduced(Xt, r + setting.n_sources):
                 Xt = reduced(Xt, clusters.weights, r + setting.n_sources, seed, pool.map)
-        if config.inference == "evidence" and evidence is None:
-            codes = sample.source_codes
-            excess = noise_excess(centred.Xt, clusters.weights, codes, setting.n_sources, n_patterns, pool.map)
-            evidence = Evidence.of(excess, sample.n_of_all, n_patterns)
+        if is_needed:
+            if excess is None:
+                found = how_noise_is_spread(weights=clusters.weights, parallel_map=pool.map)
+            else:
+                found = excess.result()
+            evidence = Evidence.of(found, sample.n_of_all, n_patterns)
+        looking.result()
     starts = [parts.assemble(setting.with_known(W), D) for W in candidates]
     if config.inference == "map" and not sample.is_worth_a_peak_fit:
         return begin(setting, starts[0])
@@ -153,24 +165,66 @@ def find_start(
     def on_iteration(now: State) -> None:
         setting.on_phase(FITTING_A_SAMPLE, len(now.history))
 
+    setting.on_phase(FITTING_A_SAMPLE)
+    states = _fit_sample(setting, sample, Xt, starts, evidence, descend, on_iteration)
+    return replace(_best_fit(states, float(sample.weights.sum())), evidence=evidence)
+
+
+def _fit_sample(
+    setting: Setting,
+    sample: Sample,
+    Xt: Any,
+    starts: list[Float],
+    evidence: Evidence | None,
+    descend: Descend,
+    on_iteration: Callable[[State], object],
+) -> list[State]:
+    """Return the states from which all samples are fitted: after fits of a sample from several V, shape (m, n_columns).
+
+    Where nothing but the samples says what W is like, reduced samples are fitted in their coordinates.
+    """
+    config, dtype, parts = setting.config, setting.dtype, setting.parts
+    space = None
+    if isinstance(Xt, LowRank) and _is_plain(setting):
+        space = Coordinates.of(Xt)
+        Xt, starts = space.inside(Xt), [space.of_points(V) for V in starts]
     # In float64 whatever the type of the data: the many small moves of this fit would be lost in the rounding of
     # float32. Of reduced samples everything but the memberships is in float64 anyway.
-    setting.on_phase(FITTING_A_SAMPLE)
     sample_type = dtype if isinstance(Xt, LowRank) else np.dtype(np.float64)
-    with LocalEngine(_nodes_on_the_driver(sample, Xt, sample_type)) as driver, one_blas_thread():
+    if evidence is not None:
+        evidence = Evidence.of(evidence.excess, len(sample.source_codes), parts.n_patterns)
+        evidence = evidence if space is None else space.evidence(evidence)
+    states = []
+    with LocalEngine(_nodes_on_the_driver(sample, Xt, parts.n_patterns, sample_type)) as driver, one_blas_thread():
         sample_config = replace(config, solver="exact", solver_options=None, tol=SAMPLE_TOL * config.tol)
         sample_setting = replace(setting, engine=driver, config=sample_config, dtype=sample_type)
-        states = []
         for V in starts:
-            state = begin(sample_setting, V)
-            if evidence is not None:
-                state = replace(state, evidence=Evidence.of(evidence.excess, len(sample.source_codes), n_patterns))
+            state = replace(begin(sample_setting, V), evidence=evidence)
+            if space is not None:
+                rounding = float(np.finfo(dtype).eps) ** 2 * float(np.mean(np.square(space.offset)))
+                state = replace(state, floor=max(state.floor, space.factor * rounding))
             states.append(descend(state, sample_setting, on_iteration))
-    state = _best_fit(states, float(sample.weights.sum()))
-    origin = state.origin.astype(dtype).astype(np.float64)  # exact in the type of the samples
+    return [_for_all_samples(state, dtype, sample_type, space) for state in states]
+
+
+def _is_plain(setting: Setting) -> bool:
+    """Return whether samples alone pull at W, and the number of features matters to the noise levels only."""
+    config, parts = setting.config, setting.parts
+    is_free = parts == Parts(parts.n_components) and setting.known is None and not config.lam
+    return is_free and not config.prior.any() and isinstance(config.noise, str)
+
+
+def _for_all_samples(
+    state: State, dtype: np.dtype[Any], sample_type: np.dtype[Any], space: Coordinates | None
+) -> State:
+    """Return the state of all samples, of a type, after a fit of some of them, of another type and in coordinates."""
     floor = state.floor * least_level(dtype) / least_level(sample_type)
-    lbfgs = state.lbfgs.for_other_samples()
-    return State(state.V, state.sigma2, origin, floor, evidence, state.offset_prior, lbfgs=lbfgs)
+    V, sigma2, origin, lbfgs = state.V, state.sigma2, state.origin, state.lbfgs.for_other_samples()
+    if space is not None:
+        V, origin, lbfgs = space.points(V), space.points(origin[:, None])[:, 0], space.steps(lbfgs)
+        sigma2, floor = sigma2 / space.factor, floor / space.factor
+    origin = origin.astype(dtype).astype(np.float64)  # exact in the type of the samples
+    return State(V, sigma2, origin, floor, state.evidence, state.offset_prior, state.objective, lbfgs=lbfgs)
 
 
 def _best_fit(states: list[State], n: float) -> State:
@@ -178,7 +232,8 @@ def _best_fit(states: list[State], n: float) -> State:
     objectives = [np.inf if state.objective is None else state.objective.value for state in states]
     first = states[0]
     excess = 1.0 if first.evidence is None else pooled(np.array(first.evidence.excess), first.sigma2)
-    return states[clearly_lowest(objectives, n, excess)] if len(states) > 1 else first
+    best = states[clearly_lowest(objectives, n, excess)] if len(states) > 1 else first
+    return replace(best, objective=None)
 
 
 def start_from(
@@ -250,7 +305,7 @@ def _find_evidence(setting: Setting, moments: PerSource[Moments], seed: int, sig
     return Evidence.of(excess, sample.n_of_all, r)
 
 
-def _nodes_on_the_driver(sample: Sample, Xt: Any, dtype: np.dtype[Any]) -> list[Node]:
+def _nodes_on_the_driver(sample: Sample, Xt: Any, r: int, dtype: np.dtype[Any]) -> list[Node]:
     """Return nodes of a sample, sorted by source so that there are few chunks.
 
     Reduced samples keep what was found for their gaps; all others have gaps again.
@@ -261,14 +316,21 @@ def _nodes_on_the_driver(sample: Sample, Xt: Any, dtype: np.dtype[Any]) -> list[
         Its sources and weights.
     Xt : array, CSR array or LowRank of shape (n, m)
         The sample as it was clustered.
+    r : int
+        Components.
     dtype : dtype
         Type to compute with.
     """
-    order = np.argsort(sample.source_codes, kind="stable")
-    n_nodes = min(SAMPLE_NODES, 1 + len(order) // SAMPLES_PER_NODE)
-    gaps = None if isinstance(Xt, LowRank) else sample.gaps
-    Xt = Xt[order] if gaps is None else np.where(gaps[order], np.nan, Xt[order])
-    nodes = partition(Xt, sample.source_codes[order], n_nodes, dtype, weights=sample.weights[order])
+    n = len(sample.weights)
+    n_nodes = int(np.clip(np.sqrt(n * r**2 / NODE_WORK), 1, SAMPLE_NODES))
+    gaps, weights, source_codes = None if isinstance(Xt, LowRank) else sample.gaps, sample.weights, sample.source_codes
+    if gaps is not None:
+        Xt = np.where(gaps, np.nan, Xt)
+    if (source_codes[1:] < source_codes[:-1]).any():
+        order = np.argsort(source_codes, kind="stable")
+        Xt, weights, source_codes = Xt[order], weights[order], source_codes[order]
+    of_all = int(source_codes[0]) if source_codes[0] == source_codes[-1] else source_codes
+    nodes = partition(Xt, of_all, n_nodes, dtype, weights=weights)
     if gaps is None:
         return nodes
     with_gaps = Preparation(fill=sample.Xt.mean(axis=0))

@@ -100,7 +100,9 @@ def test_sparse_and_reduced_samples_have_the_same_start(rng):
     dense = bright_starts(Xt, weights, R, 0)
     for other in (sparse.csr_array(Xt), reduced(Xt, weights, R, 0)):
         for one, expected in zip(bright_starts(other, weights, R, 0), dense, strict=True):
-            assert_allclose(one, expected, atol=0.02)
+            # Which of two samples that are equally far out is found first may be a matter of rounding.
+            d2 = np.square(one[:, :, None] - expected[:, None, :]).sum(axis=0)
+            assert_allclose(one[:, d2.argmin(axis=0)], expected, atol=0.02)
 
 
 @given(generators())

@@ -9,8 +9,9 @@ from dbmd.data import partition
 from dbmd.engines.local import Engine
 from dbmd.model.low_rank import LowRank
 from dbmd.model.start import nearest
-from dbmd.model.statistics import squared_norms, statistics
+from dbmd.model.statistics import squared_norms
 from dbmd.sweep import sweep
+from strategies import statistics
 
 ASKED = {"nearest": nearest, "sweep": partial(sweep, sigma2=np.ones(3), prior=np.zeros(4))}
 

@@ -6,9 +6,10 @@ from numpy.testing import assert_allclose
 
 from dbmd import DBMD
 from dbmd.model.parts import Parts
-from dbmd.model.statistics import PerSource, statistics
+from dbmd.model.statistics import PerSource
 from dbmd.model.uncertainty import Squares, uncertainty
 from dbmd.model.w_error import dirichlet_of, likely_errors, variance_within
+from strategies import statistics, sums_of
 
 
 def moments_of(alpha):
@@ -63,7 +64,7 @@ def test_out_of_the_plane_it_is_a_regression_on_the_memberships(rng):
     X = H @ W.T + rng.normal(size=(n, m)) * std
     sigma2, origin = np.array([np.square(std).mean()]), X.mean(axis=0)
     stats = PerSource({0: statistics(X, H, origin)})
-    squares = PerSource({0: Squares.of(X, H).about(origin, stats[0])})
+    squares = PerSource({0: Squares.of(sums_of(X, H), origin, np.zeros(X.shape[1]))})
     found = uncertainty(stats, squares, W, parts=Parts(r), sigma2=sigma2, origin=origin)
     expected = np.outer(np.diag(np.linalg.inv(H.T @ H)), std**2)
     assert_allclose(found.apart, expected, rtol=0.35)  # less what lies in the plane

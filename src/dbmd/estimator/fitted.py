@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dbmd.config import Config, Missing, NoiseKind, prior_of
 from dbmd.data.preparation import Preparation
 from dbmd.dataset import Dataset
-from dbmd.engines.local import Engine as LocalEngine
+from dbmd.engines._device_arrays import has_device
 from dbmd.model.evidence import Evidence
 from dbmd.model.parts import Parts
 from dbmd.protocols import Engine
@@ -62,6 +62,8 @@ class FittedArrays:
         Of the fit; None with ``inference="map"``.
     n_nodes : int, optional
         Into how many nodes samples are split.
+    engine : str
+        The engine of this process: "gpu" if the model was fitted with it and there is a GPU, else "local".
     parts : Parts
         Of the fit.
     by_energy : bool
@@ -87,6 +89,7 @@ class FittedArrays:
     offsets: Float | None = None
     offset_variance: float = 1.0
     preparation: Preparation | None = None
+    engine: str = "local"
 
     @classmethod
     def of(cls, model: DBMD) -> FittedArrays:
@@ -106,6 +109,7 @@ class FittedArrays:
             offsets=getattr(model, "_scaled_offsets", None),
             offset_variance=getattr(model, "offset_variance_", 1.0),
             preparation=_with_gaps(getattr(model, "_preparation", None), model.missing, W),
+            engine="gpu" if model.engine == "gpu" and has_device() else "local",
         )
 
     @property
@@ -130,11 +134,12 @@ class FittedArrays:
 
     def engine_for(self, data: Dataset) -> Engine:
         """Return an engine with the samples of a dataset as its nodes, where they are."""
-        return prepared(data.on(data.framework or "local", self.n_nodes, self.parts.n_patterns), self.preparation)
+        return prepared(data.on(data.framework or self.engine, self.n_nodes, self.parts.n_patterns), self.preparation)
 
     def local_engine_for(self, data: Dataset) -> Engine:
         """Return an engine of this process with the samples of a dataset as its nodes."""
-        return prepared(LocalEngine(data.nodes(self.n_nodes, self.parts.n_patterns)), self.preparation)
+        engine = "gpu" if data.framework == "gpu" else self.engine
+        return prepared(data.on(engine, self.n_nodes, self.parts.n_patterns), self.preparation)
 
     def evidence_for(self, data: Dataset) -> Evidence | None:
         """Return how the memberships of a dataset are integrated out; None with ``inference="map"``."""

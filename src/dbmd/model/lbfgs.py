@@ -166,19 +166,20 @@ def _two_loops(move: Float, steps: tuple[Float, ...], changes: tuple[Float, ...]
     """
     pairs = []
     for step, change in zip(steps, changes, strict=True):
-        curvature = -float(np.vdot(step @ A, change))
+        step_A = step @ A  # products with A are most of the work
+        curvature = -float(np.vdot(step_A, change))
         # Along a step on which moves grow, as near a saddle, there is no minimum ahead.
-        if curvature * LONGEST >= float(np.vdot(step @ A, step)) > 0.0:
-            pairs.append((step, -change, curvature))
+        if curvature * LONGEST >= float(np.vdot(step_A, step)) > 0.0:
+            pairs.append((step, -change, step_A, curvature))
     rest, along = move.copy(), []
-    for step, change, curvature in reversed(pairs):
-        along.append(float(np.vdot(step @ A, rest)) / curvature)
+    for _, change, step_A, curvature in reversed(pairs):
+        along.append(float(np.vdot(step_A, rest)) / curvature)
         rest -= along[-1] * change
-    inside = [(plane.T @ step, plane.T @ change) for step, change, _ in pairs]
+    inside = [(plane.T @ step, plane.T @ change) for step, change, _, _ in pairs]
     squares = sum(float(np.vdot(change @ A, change)) for _, change in inside)
     if squares > 0.0:
         factor = sum(float(np.vdot(step @ A, change)) for step, change in inside) / squares
         rest += (min(max(factor, 1.0), LONGEST_AT_FIRST) - 1.0) * (plane @ (plane.T @ rest))
-    for (step, change, curvature), part in zip(pairs, reversed(along), strict=True):
+    for (step, change, _, curvature), part in zip(pairs, reversed(along), strict=True):
         rest += (part - float(np.vdot(change @ A, rest)) / curvature) * step
     return rest

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd._utils.arrays import to_host
 from dbmd.model.evidence import golden
 
 MOST, LEAST = 3_000, 50  # samples in all, and of each source however many there are
@@ -54,14 +55,20 @@ class MembershipSample:
         return len(self.rows)
 
     def __add__(self, other: MembershipSample) -> MembershipSample:
-        both = self._joined(other)
-        drawn = np.zeros(len(both), bool)
-        position = golden(both.rows)
-        for source_code in np.unique(both.source_codes):
-            own = np.flatnonzero(both.source_codes == source_code)
-            drawn[own[np.argsort(position[own], kind="stable")[: self.limit]]] = True
+        both = self.joined(other)
+        return both.taken(both.drawn())
+
+    def drawn(self) -> NDArray[np.intp]:
+        """Return the positions of the samples that are kept if there are too many, in the order of their rows."""
+        drawn = np.zeros(len(self), bool)
+        position = golden(self.rows)
+        for source_code in np.unique(self.source_codes):
+            own = np.flatnonzero(self.source_codes == source_code)
+            if len(own) > self.limit:
+                own = own[np.argsort(position[own], kind="stable")[: self.limit]]
+            drawn[own] = True
         chosen = np.flatnonzero(drawn)
-        return both.taken(chosen[np.argsort(both.rows[chosen], kind="stable")])
+        return chosen[np.argsort(self.rows[chosen], kind="stable")]
 
     def taken(self, chosen: NDArray[np.intp]) -> MembershipSample:
         """Return some of the samples, by their positions."""
@@ -85,18 +92,19 @@ class MembershipSample:
 
         Parameters
         ----------
-        rows : array of int of shape (n,)
+        rows : array of int of shape (n,), here or elsewhere
             Their numbers in the whole data.
         source_code : int
             Their source.
         """
         position, own = golden(rows), golden(self.rows[self.source_codes == source_code])
-        fit = np.arange(len(rows)) if len(own) < self.limit else np.flatnonzero(position < own.max())
-        if len(fit) <= self.limit:
-            return fit
-        return np.sort(fit[np.argpartition(position[fit], self.limit)[: self.limit]])
+        fit = np.flatnonzero(position < (own.max() if len(own) >= self.limit else 1.0))
+        if len(fit) > self.limit:
+            fit = fit[np.argpartition(position[fit], self.limit)[: self.limit]]
+        return np.sort(to_host(fit))
 
-    def _joined(self, other: MembershipSample) -> MembershipSample:
+    def joined(self, other: MembershipSample) -> MembershipSample:
+        """Return the samples of both, those of the other last, however many they are."""
         names = _ARRAYS if self.std is None or other.std is None else (*_ARRAYS, "std")
         joined: dict[str, Any] = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in names}
         return replace(self, **{"std": None} | joined)

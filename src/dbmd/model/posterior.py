@@ -23,6 +23,7 @@ square of that over likely errors E is added to the variance (:mod:`dbmd.model.w
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,7 @@ from numpy.typing import NDArray
 from scipy.special import erfcx
 
 from dbmd.model.parts import Parts
+from dbmd.model.reduce import ParallelMap
 from dbmd.model.statistics import Float
 
 POSITIVE = 1e-6  # a membership up to this counts as zero
@@ -42,21 +44,26 @@ FAR = 1e3  # standard deviations: beyond that the tail of a normal distribution 
 
 @dataclass(frozen=True)
 class Faces:
-    """The posterior on some faces of the simplex and off them, for one noise level.
+    """The posterior on some faces of the simplex and off them, for one noise level. All faces have f corners.
+
+    There are few components on a face, so that arrays by what is on it and off it are much smaller than those by all.
 
     Attributes
     ----------
-    is_on : array of bool of shape (k, r)
-        Which components are on each face.
-    S : array of shape (k, r, r)
+    on : array of int of shape (k, f)
+        The components on each face, in order.
+    off : array of int of shape (k, r - f)
+        All others, in order.
+    S : array of shape (k, f, f)
         Covariance on the face.
-    U : array of shape (k, r, r)
-        Column j: the direction u_j of a component off the face; zeros for those on it.
-    kappa : array of shape (k, r)
-        Precision along u_j; infinite for the components on the face.
+    U : array of shape (k, f, r - f)
+        Column j: the direction u_j of a component off the face, on the face; elsewhere it is one at j, and zero.
+    kappa : array of shape (k, r - f)
+        Precision along u_j.
     """
 
-    is_on: NDArray[np.bool_]
+    on: NDArray[np.intp]
+    off: NDArray[np.intp]
     S: Float
     U: Float
     kappa: Float
@@ -68,7 +75,7 @@ class Faces:
         Parameters
         ----------
         is_on : array of bool of shape (k, r)
-            Which components are on each face, at least one.
+            Which components are on each face: at least one, and on all faces equally many.
         Q : array of shape (r, r) or (k, r, r)
             Gram matrix of W about any point, of all features or of those that are observed.
         noise : float
@@ -77,42 +84,41 @@ class Faces:
             Of the prior; zero where it is uniform, which is the default.
         """
         k, r = is_on.shape
+        f = int(is_on[0].sum())
+        on, off = np.nonzero(is_on)[1].reshape(k, f), np.nonzero(~is_on)[1].reshape(k, r - f)
         M = _centred(Q) / noise
         # Beyond that the precision of the prior would be lost in rounding, and with it what holds M invertible.
         M = M * np.minimum(1.0, LARGEST / np.maximum(np.abs(M).max(axis=(-2, -1), keepdims=True), 1.0))
         M = np.broadcast_to(M, (k, r, r))
-        each, first = np.arange(k), is_on.argmax(axis=1)
-        size = is_on.sum(axis=1, keepdims=True)
-        prior = np.broadcast_to(size * (size + 1.0), (k, r))
+        each = np.arange(k)[:, None, None]
+        M_on, M_cross = M[each, on[:, :, None], on[:, None, :]], M[each, on[:, :, None], off[:, None, :]]
+        prior = np.full((k, r), f * (f + 1.0))
         if precision is not None:
             prior = np.where(precision > 0.0, precision, prior)
+        prior_on, prior_off = np.take_along_axis(prior, on, 1), np.take_along_axis(prior, off, 1)
         # In terms of the memberships on the face but the first, which is one less their sum: the matrix is positive
         # definite for any W, and nothing is lost in differences of large numbers.
-        free = is_on.copy()
-        free[each, first] = False
-        M_first, corner, prior_first = M[each, :, first], M[each, first, first][:, None], prior[each, first][:, None]
-        both = free[:, :, None] & free[:, None, :]
-        P = M - M_first[:, :, None] - M_first[:, None, :] + (corner + prior_first)[:, :, None]
-        P = np.where(both, P, 0.0)
-        P[:, np.arange(r), np.arange(r)] += np.where(free, prior, 1.0)
-        S = np.where(both, np.linalg.inv(P), 0.0)
+        corner = (M_on[:, 0, 0] + prior_on[:, 0])[:, None, None]
+        P = M_on[:, 1:, 1:] - M_on[:, 1:, :1] - M_on[:, :1, 1:] + corner
+        P[:, np.arange(f - 1), np.arange(f - 1)] += prior_on[:, 1:]
+        S = np.empty((k, f, f))
+        S[:, 1:, 1:] = np.linalg.inv(P)
         # How the face answers to a component off it: G D + q is constant on the face, and D sums to -1.
-        off = ~is_on[:, None, :]
-        slope = M_first[:, :, None] - M - (corner + prior_first - M_first)[:, None, :]
-        U = np.where(off, S @ slope, 0.0)
-        U[each, first] = np.where(off[:, 0], -1.0 - U.sum(axis=1), 0.0)
-        U += np.eye(r) * off
-        S[each, first] = -S.sum(axis=1)
-        S[each, :, first] = -S.sum(axis=2)
-        kappa = np.einsum("kij,kij->kj", U, M @ U + prior[:, :, None] * U)
-        return cls(is_on, S, U, np.where(is_on, np.inf, np.maximum(kappa, np.finfo(float).tiny)))
+        U = np.empty((k, f, r - f))
+        U[:, 1:] = S[:, 1:, 1:] @ (M_on[:, 1:, :1] - M_cross[:, 1:] - corner + M_cross[:, :1])
+        U[:, 0] = -1.0 - U[:, 1:].sum(axis=1)
+        S[:, 0, 1:] = -S[:, 1:, 1:].sum(axis=1)
+        S[:, :, 0] = -S[:, :, 1:].sum(axis=2)
+        kappa = np.einsum("kij,kij->kj", U, M_on @ U + prior_on[:, :, None] * U + 2.0 * M_cross)
+        kappa += M[each[:, :, 0], off, off] + prior_off
+        return cls(on, off, S, U, np.maximum(kappa, np.finfo(float).tiny))
 
     def taken(self, chosen: NDArray[np.intp]) -> Faces:
         """Return some of the faces, by their positions."""
-        return Faces(self.is_on[chosen], self.S[chosen], self.U[chosen], self.kappa[chosen])
+        return Faces(self.on[chosen], self.off[chosen], self.S[chosen], self.U[chosen], self.kappa[chosen])
 
     def moved(self, h: Float, gradient: Float, Q: Float, E: Float) -> Float:
-        """Return how peaks move on their faces if W is off by W E, shape (k, r).
+        """Return how peaks move if W is off by W E, on their faces, shape (k, f).
 
         Parameters
         ----------
@@ -124,25 +130,39 @@ class Faces:
             The error, in terms of the components.
         """
         pull = -(Q @ (h @ E.T)[:, :, None])[:, :, 0] - gradient @ E
-        return np.asarray((self.S @ pull[:, :, None])[:, :, 0])
+        return np.asarray((self.S @ np.take_along_axis(pull, self.on, 1)[:, :, None])[:, :, 0])
 
     def tails(self, gradient: Float) -> tuple[Float, Float]:
-        """Return mean and variance of the memberships off the face, zero on it, both of shape (k, r).
+        """Return mean and variance of the memberships off the face, both of shape (k, r - f).
 
         Parameters
         ----------
         gradient : array of shape (k, r)
             For a sample on each face, (Q h - b) / noise.
         """
-        size = self.is_on.sum(axis=1, keepdims=True)
-        level = np.where(self.is_on, gradient, 0.0).sum(axis=1, keepdims=True) / size
-        root = np.sqrt(np.where(self.is_on, 1.0, self.kappa))
-        t = np.maximum(np.where(self.is_on, 0.0, gradient - level), 0.0) / root
+        level = np.take_along_axis(gradient, self.on, 1).mean(axis=1, keepdims=True)
+        root = np.sqrt(self.kappa)
+        t = np.maximum(np.take_along_axis(gradient, self.off, 1) - level, 0.0) / root
         near = np.minimum(t, FAR)  # farther out, the formulas are differences of large numbers
         hazard = np.sqrt(2.0 / np.pi) / erfcx(near / np.sqrt(2.0))
         mean = np.where(t > FAR, 1.0 / np.maximum(t, 1.0), hazard - near) / root
         variance = np.where(t > FAR, 1.0 / np.maximum(t, 1.0) ** 2, 1.0 + (near - hazard) * hazard) / root**2
-        return np.where(self.is_on, 0.0, mean), np.where(self.is_on, 0.0, np.maximum(variance, 0.0))
+        return mean, np.maximum(variance, 0.0)
+
+    def among_all(self, on: Float, off: Float) -> Float:
+        """Return an array of shape (k, r, ...) from what is on the faces and off them, shapes (k, f, ...) and so on."""
+        k, r = len(on), self.on.shape[1] + self.off.shape[1]
+        found, each = np.empty((k, r, *on.shape[2:])), np.arange(k)[:, None]
+        found[each, self.on], found[each, self.off] = on, off
+        return found
+
+    def covariance(self, variance: Float) -> Float:
+        """Return the covariance of memberships, shape (k, r, r), from the variances off the faces, shape (k, r - f)."""
+        beside = np.broadcast_to(np.eye(self.off.shape[1]), (len(self.off), *(2 * self.off.shape[1:])))
+        directions = self.among_all(self.U, beside)
+        found = (directions * variance[:, None, :]) @ directions.transpose(0, 2, 1)
+        found[np.arange(len(self.on))[:, None, None], self.on[:, :, None], self.on[:, None, :]] += self.S
+        return np.asarray(found)
 
 
 @dataclass(frozen=True)
@@ -191,7 +211,9 @@ class PosteriorModel:
     norms: Float | None = None
     errors: Float | None = None
 
-    def at(self, Ht: NDArray[Any], gradient: Float, Q: Float | None = None) -> Posterior:
+    def at(
+        self, Ht: NDArray[Any], gradient: Float, Q: Float | None = None, parallel_map: ParallelMap = map
+    ) -> Posterior:
         """Return the posterior of samples.
 
         Parameters
@@ -202,36 +224,57 @@ class PosteriorModel:
             Q h - b, in squared units of the data.
         Q : array of shape (n, n_patterns, n_patterns), optional
             Gram matrices over the observed features of each sample, if they have gaps.
+        parallel_map : callable
+            As ``map``; it may run in threads.
         """
         n, r = Ht.shape
         mean, std = np.empty((2, n, self.parts.n_components))
         light = np.empty(n)
-        for rows in blocks(n, r * r):
+
+        def fill(rows: slice) -> None:
             own = None if Q is None else Q[rows]
             mean[rows], std[rows], light[rows] = self._of_block(Ht[rows].astype(np.float64), gradient[rows], own)
+
+        deque(parallel_map(fill, blocks(n, r * r)), maxlen=0)
         return Posterior(mean, std, light)
 
     def _of_block(self, h: Float, gradient: Float, Q: Float | None) -> tuple[Float, Float, Float]:
-        faces, g = self._faces(h, Q), gradient / self.noise
+        n, is_on = len(h), h > POSITIVE
+        mean, std, light = np.empty((n, self.parts.n_components)), np.empty((n, self.parts.n_components)), np.empty(n)
+        sizes = is_on.sum(axis=1)
+        for size in np.unique(sizes).tolist():
+            rows = np.flatnonzero(sizes == size)
+            own = None if Q is None else Q[rows]
+            mean[rows], std[rows], light[rows] = self._of_size(is_on[rows], h[rows], gradient[rows], own)
+        return mean, std, light
+
+    def _of_size(
+        self, is_on: NDArray[np.bool_], h: Float, gradient: Float, Q: Float | None
+    ) -> tuple[Float, Float, Float]:
+        """Return mean, standard deviations and brightness of samples whose faces have equally many corners."""
+        faces, g = self._faces(is_on, h, Q), gradient / self.noise
         tail_mean, tail_variance = faces.tails(g)
-        mean = np.maximum(h + (faces.U @ tail_mean[:, :, None])[:, :, 0], 0.0)
+        mean = h + faces.among_all((faces.U @ tail_mean[:, :, None])[:, :, 0], tail_mean)
+        mean = np.maximum(mean, 0.0)
         mean /= mean.sum(axis=1, keepdims=True)
         own = (self.Q if Q is None else Q) / self.noise
         moved = [] if self.errors is None else [faces.moved(h, g, own, E) for E in self.errors]
         if not self.parts.has_dark:
-            variance = np.einsum("kii->ki", faces.S) + (np.square(faces.U) @ tail_variance[:, :, None])[:, :, 0]
+            on = np.einsum("kii->ki", faces.S) + (np.square(faces.U) @ tail_variance[:, :, None])[:, :, 0]
             if moved:
-                variance = variance + np.mean(np.square(moved), axis=0)
-            return mean, _bounded_std(variance), np.ones(len(h))
-        covariance = faces.S + (faces.U * tail_variance[:, None, :]) @ faces.U.transpose(0, 2, 1)
+                on = on + np.mean(np.square(moved), axis=0)
+            return mean, _bounded_std(faces.among_all(on, tail_variance)), np.ones(len(h))
+        covariance = faces.covariance(tail_variance)
         if moved:
-            covariance = covariance + np.mean([each[:, :, None] * each[:, None, :] for each in moved], axis=0)
+            beside = np.zeros(faces.off.shape)
+            for each in moved:
+                step = faces.among_all(each, beside)
+                covariance += step[:, :, None] * step[:, None, :] / len(moved)
         shares = self.parts.shares(mean, self.norms)
         variance = _of_shares(covariance[:, :-1, :-1], shares, mean[:, :-1], self.norms)
         return shares, _bounded_std(variance), self.parts.brightness(mean)
 
-    def _faces(self, h: Float, Q: Float | None) -> Faces:
-        is_on = h > POSITIVE
+    def _faces(self, is_on: NDArray[np.bool_], h: Float, Q: Float | None) -> Faces:
         if self.prior.any():
             precision = self.prior / np.square(np.maximum(h, POSITIVE))
             return Faces.of(is_on, self.Q if Q is None else Q, self.noise, precision)

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from dbmd.model.low_rank import LowRank
@@ -20,8 +21,12 @@ ParallelMap = Callable[..., Iterable[Any]]  # as map; may run in threads
 
 MORE = 10  # number of directions, less the number of components
 WIDE = 4  # ratio of features to directions from which on samples are reduced
-ROUNDS = 4  # of subspace iteration: directions need not be exact, but none that matters may be missed
-PIECES = 8  # of the samples; it does not depend on the number of threads, because it changes the last digits of sums
+# Rounds of subspace iteration on a part of the samples, if they are many, and on all of them: directions need not be
+# exact, but none that matters may be missed.
+ROUNDS_OF_PART, ROUNDS = 3, 2
+ONE_IN, PART, EACH = 4, 2_000, 20  # the part is one in so many, but so many samples, and so many for each direction
+# Samples of a piece, and pieces. They do not depend on the number of threads, because they change the last digits.
+PIECE, PIECES = 500, 16
 
 
 def can_be_reduced(Xt: Any, r: int) -> bool:
@@ -37,7 +42,7 @@ def reduced(Xt: Any, weights: Float, r: int, seed: int, parallel_map: ParallelMa
     Parameters
     ----------
     Xt : array or CSR array of shape (n, m)
-        Samples, n and m larger than r + 10.
+        Samples, n and m larger than r + 10. Dense ones are worked on in their type.
     weights : array of shape (n,)
         Weight of each.
     r, seed : int
@@ -45,30 +50,52 @@ def reduced(Xt: Any, weights: Float, r: int, seed: int, parallel_map: ParallelMa
     parallel_map : callable
         As ``map``; it may run in threads.
     """
-    pieces = centred(Xt, weights)
+    pieces = centred(Xt, weights, parallel_map)
     basis = principal_directions(pieces, r + MORE, seed, parallel_map)
-    scores = np.concatenate([*parallel_map(lambda piece: piece.scores(basis), pieces)])
-    norms = np.concatenate([*parallel_map(Piece.norms, pieces)])
+    found = [*parallel_map(lambda piece: (piece.scores(basis), piece.norms()), pieces)]
+    scores, norms = (np.concatenate(each).astype(np.float64, copy=False) for each in zip(*found, strict=True))
     # A negative difference is rounding.
     return LowRank(scores, basis, pieces[0].mean, np.maximum(norms - squared_norms(scores), 0.0))
 
 
-def centred(Xt: Any, weights: Float) -> list[Piece]:
+def centred(Xt: Any, weights: Float, parallel_map: ParallelMap = map) -> list[Piece]:
     """Return samples, shape (n, m), about their mean, in pieces; weights, shape (n,), are scaled to sum to one."""
-    weights = weights / weights.sum()
-    mean = np.asarray(weights @ Xt)
-    edges = np.linspace(0, Xt.shape[0], PIECES + 1).astype(int)
-    return [Piece.of(Xt[i:j], weights[i:j], mean) for i, j in pairwise(edges)]
+    n, m = Xt.shape
+    edges = np.linspace(0, n, max(1, min(PIECES, n // PIECE)) + 1).astype(int)
+    rows = [slice(i, j) for i, j in pairwise(edges.tolist())]
+    dtype = np.dtype(np.float64) if sparse.issparse(Xt) or Xt.dtype != np.float32 else Xt.dtype
+    own = (weights / weights.sum()).astype(dtype)
+    about = np.zeros(m, dtype)
+    if not sparse.issparse(Xt):  # in float32 the mean is not exact; what it lacks is found from the differences
+        about = _total(parallel_map(lambda part: own[part] @ Xt[part], rows)).astype(dtype)
+    less = [*parallel_map(lambda part: Xt[part].astype(dtype) if sparse.issparse(Xt) else Xt[part] - about, rows)]
+    rest = _total(parallel_map(lambda part, each: own[part] @ each, rows, less))
+    return [Piece(each, rest, own[part], about + rest) for each, part in zip(less, rows, strict=True)]
+
+
+def _total(arrays: Iterable[Any]) -> Float:
+    """Return the sum of arrays in float64, in their order."""
+    return np.asarray(np.sum([*arrays], axis=0, dtype=np.float64))
 
 
 def principal_directions(pieces: list[Piece], count: int, seed: int, parallel_map: ParallelMap = map) -> Float:
     """Return the leading principal directions, shape (m, count), orthonormal, by falling variance."""
     directions = np.random.default_rng(seed).standard_normal((len(pieces[0].mean), count))
-    for _ in range(ROUNDS):
+    some = _part_of(pieces, count, seed)
+    for those in [some] * ROUNDS_OF_PART + [pieces] * ROUNDS if len(some) else [pieces] * (ROUNDS + 2):
         basis = np.linalg.qr(directions)[0]
-        directions = np.sum([*parallel_map(lambda piece: piece.scattered(basis), pieces)], axis=0)  # noqa: B023
+        directions = _total(parallel_map(lambda piece: piece.scattered(basis), those))  # noqa: B023
     left, _, _ = np.linalg.svd(directions, full_matrices=False)
     return np.asarray(left)
+
+
+def _part_of(pieces: list[Piece], count: int, seed: int) -> list[Piece]:
+    """Return a part of the samples that is enough for a rough estimate of directions; none if they are few."""
+    n = sum(len(piece.weights) for piece in pieces)
+    if n < ONE_IN * max(PART, EACH * count):
+        return []
+    rng = np.random.default_rng(seed + 1)
+    return [piece.taken(np.flatnonzero(rng.random(len(piece.weights)) < 1.0 / ONE_IN)) for piece in pieces]
 
 
 @dataclass(frozen=True)
@@ -77,11 +104,11 @@ class Piece:
 
     Attributes
     ----------
-    Xt : array or CSR array of float64 of shape (n_i, m)
-        The samples, less the mean if they are dense.
+    Xt : array or CSR array of shape (n_i, m)
+        The samples, less about the mean if they are dense.
     rest : array of shape (m,)
-        What is still to be subtracted: the mean if they are sparse, else zero.
-    weights : array of shape (n_i,)
+        What is still to be subtracted: the mean if they are sparse, else next to nothing.
+    weights : array of shape (n_i,), of the type of the samples
         Weight of each.
     mean : array of shape (m,)
         The mean of all samples.
@@ -89,25 +116,26 @@ class Piece:
 
     Xt: Any
     rest: Float
-    weights: Float
+    weights: NDArray[Any]
     mean: Float
 
-    @classmethod
-    def of(cls, Xt: Any, weights: Float, mean: Float) -> Piece:
-        """Return a piece, shape (n_i, m), about the mean of all samples, shape (m,)."""
-        if sparse.issparse(Xt):
-            return cls(Xt.astype(np.float64), mean, weights, mean)
-        return cls(Xt - mean, np.zeros_like(mean), weights, mean)
+    def taken(self, rows: NDArray[np.intp]) -> Piece:
+        """Return some of the samples, by their positions."""
+        return Piece(self.Xt[rows], self.rest, self.weights[rows], self.mean)
 
-    def scores(self, basis: Float) -> Float:
+    def scores(self, basis: Float) -> NDArray[Any]:
         """Return the coordinates of the samples along the columns of a basis, shape (n_i, k)."""
-        return np.asarray(self.Xt @ basis - self.rest @ basis)
+        dtype = self.weights.dtype
+        with np.errstate(invalid="ignore"):  # see dbmd.engines._at_node
+            return np.asarray(self.Xt @ basis.astype(dtype, copy=False) - (self.rest @ basis).astype(dtype))
 
-    def scattered(self, basis: Float) -> Float:
+    def scattered(self, basis: Float) -> NDArray[Any]:
         """Return the part of this piece in the covariance of all samples times a basis, shape (m, k)."""
         weighted = self.scores(basis) * self.weights[:, None]
-        return np.asarray(self.Xt.T @ weighted - np.outer(self.rest, weighted.sum(axis=0)))
+        with np.errstate(invalid="ignore"):
+            return np.asarray((weighted.T @ self.Xt).T - np.outer(self.rest, weighted.sum(axis=0)))
 
-    def norms(self) -> Float:
+    def norms(self) -> NDArray[Any]:
         """Return the squared distances from the mean, shape (n_i,)."""
-        return squared_norms(self.Xt) - 2.0 * (self.Xt @ self.rest) + self.rest @ self.rest
+        rest = self.rest.astype(self.weights.dtype)
+        return np.asarray(squared_norms(self.Xt) - 2.0 * (self.Xt @ rest) + rest @ rest)

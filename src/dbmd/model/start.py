@@ -5,7 +5,7 @@ One seed gives one W, however the data are divided into nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
+from dbmd._utils.arrays import namespace
 from dbmd._utils.threads import one_thread
 from dbmd.model.draw import Chances, Moments, draw_fraction, draw_uniform, moments
 from dbmd.model.impute import completed, completed_by_source
@@ -25,14 +26,18 @@ from dbmd.model.measure import distances, draw_by_distance, measure, tally
 from dbmd.model.node import Node
 from dbmd.model.parts import Parts
 from dbmd.model.reduce import ParallelMap, can_be_reduced, reduced
-from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, squared_norms, statistics
-from dbmd.protocols import Ask
+from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, squared_norms
+from dbmd.protocols import Ask, Sums
+from dbmd.registry import load_kernel
 
 SAMPLE, SAMPLE_FRACTION = 20_000, 0.01  # size of a sample on the driver: so many or such a fraction, whichever is more
 SAMPLE_NUMBERS = 8_000_000  # largest number of entries of a sample; zeros of sparse samples do not count
 SAMPLE_EACH = 50  # least number of samples for each component
 PRECISION_ROUNDS = 2  # clusterings that the precision of the sources is found from
 ATTEMPTS, CHEAP_ATTEMPTS = 3, 10  # of k-means++ and k-means, on samples as they are and on reduced ones
+# Attempts are made on a part of the samples: so many, and so many for each component. The best continue with all.
+PART, PART_EACH, FINALISTS = 3_000, 100, 3
+ROUGH = 1e-3  # tolerance of k-means on the part; that of scikit-learn is 1e-4
 ROUNDS = 3  # of k-means||; each draws OVERSAMPLING * r candidates
 OVERSAMPLING = 2
 REFINEMENTS = 5  # passes of k-means after k-means||; more gain little
@@ -259,16 +264,16 @@ def nearest(
     origin = np.zeros(len(V)) if origin is None else origin
     block, shift = node.samples, node.samples.shift_for(origin)
     centres = (parts.W(V).T - shift).astype(block.dtype)
-    stats: PerSource[Statistics] = PerSource()
+    kernel, sums = load_kernel(block.kernel), dict[int, Sums]()
     for chunk in block.chunks(shift):
-        if chunk.weights is not None and not chunk.weights.any():
-            continue
         offset = parts.offset(V, chunk.source_code)
         _, near = distances(chunk.Xt, centres if offset is None else centres + offset.astype(block.dtype))
-        Ht = np.zeros((len(near), len(centres)), block.dtype)
-        Ht[np.arange(len(near)), near] = 1
-        stats += PerSource({chunk.source_code: statistics(chunk.Xt, Ht, origin - shift, weights=chunk.weights)})
-    return node, stats
+        Ht = (near[:, None] == namespace(near).arange(len(centres))).astype(block.dtype)
+        if chunk.source_code not in sums:
+            sums[chunk.source_code] = kernel.Sums(len(V), len(centres), block.dtype)
+        sums[chunk.source_code].add(chunk.Xt, Ht, chunk.weights, norms=True)
+    found = {source_code: each.total() for source_code, each in sums.items()}
+    return node, PerSource({c: Statistics.of(each, origin - shift) for c, each in found.items() if each.n})
 
 
 def _precision_of(found: PerSource[Summary]) -> dict[int, float]:
@@ -308,6 +313,7 @@ def _cluster(
     parallel_map : callable
         As ``map``, for the attempts; it may run in threads.
     """
+    from sklearn import config_context
     from sklearn.cluster import KMeans, kmeans_plusplus  # late: it takes a while to load
     from sklearn.exceptions import ConvergenceWarning
 
@@ -319,16 +325,37 @@ def _cluster(
     Xt = Xt if sparse.issparse(Xt) else Xt - origin
     weights, draw_by = weights / weights.mean(), draw_by / draw_by.mean()
 
-    def attempt(init: NDArray[Any]) -> Any:
-        with one_thread():
-            return KMeans(r, init=init, n_init=1).fit(Xt, sample_weight=weights)
+    def draw(chosen: Any, random_state: Any) -> NDArray[Any]:
+        return kmeans_plusplus(Xt[chosen], r, sample_weight=draw_by[chosen], random_state=random_state)[0]
+
+    def refined(chosen: Any, init: int | NDArray[Any], **options: Any) -> Any:
+        """Return the clusters of some samples, from centres, or from those that are drawn with a seed."""
+        # Samples were checked before, and checking them again takes half of the time.
+        with one_thread(), config_context(assume_finite=True, skip_parameter_validation=True):
+            init = draw(chosen, init) if isinstance(init, int) else init
+            return KMeans(r, init=init, n_init=1, **options).fit(Xt[chosen], sample_weight=weights[chosen])
+
+    def best(found: Iterable[Any], count: int) -> list[Any]:
+        return sorted(found, key=lambda each: float(each.inertia_))[:count]
 
     draws = np.random.RandomState(seed % 2**32)
+    everything, some = slice(None), _part_of(Xt.shape[0], r, draws)
     with catch_warnings(), one_thread():
         simplefilter("ignore", ConvergenceWarning)  # with fewer distinct samples than components some centres coincide
-        inits = [kmeans_plusplus(Xt, r, sample_weight=draw_by, random_state=draws)[0] for _ in range(attempts)]
-        best = min(parallel_map(attempt, inits), key=lambda found: found.inertia_)
-    return np.asarray(best.cluster_centers_, np.float64) + origin
+        if some is None:
+            inits = [draw(everything, draws) for _ in range(attempts)]
+        else:
+            seeds = draws.randint(2**31 - 1, size=attempts).tolist()
+            found = parallel_map(partial(refined, some, tol=ROUGH), seeds)
+            inits = [each.cluster_centers_ for each in best(found, FINALISTS)]
+        found = best(parallel_map(partial(refined, everything), inits), 1)
+    return np.asarray(found[0].cluster_centers_, np.float64) + origin
+
+
+def _part_of(n: int, r: int, draws: np.random.RandomState) -> NDArray[np.intp] | None:
+    """Return which of n samples r clusters are sought in at first, in order; None: in all."""
+    size = max(PART, PART_EACH * r)
+    return None if n < 2 * size else np.sort(draws.permutation(n)[:size])
 
 
 def _fill(centres: Float, r: int) -> Float:

@@ -13,16 +13,13 @@ peaks follow the errors of W. Offsets of sources are columns of A as they are in
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from dbmd.model.gaps import Gaps
 from dbmd.model.parts import Parts
-from dbmd.model.statistics import Float, PerSource, Statistics, gram
+from dbmd.model.statistics import Float, PerSource, SampleSums, Statistics, gram
 
 FEW = 20  # samples: in a source with fewer, a feature's noise is taken to be nearer to that of all features
 
@@ -48,43 +45,20 @@ class Squares:
     def __add__(self, other: Squares) -> Squares:
         return Squares(self.scatter + other.scatter, self.squares + other.squares, self.gaps + other.gaps)
 
-    def about(self, rest: Float, stats: Statistics) -> Squares:
-        """Return the sums about the origin of the statistics of the same samples: the shift plus the rest."""
-        return replace(self, squares=self.squares - 2.0 * rest * stats.total - stats.n * rest**2)
-
     @classmethod
-    def of(cls, Xt: Any, Ht: NDArray[Any], weights: NDArray[Any] | None = None, gaps: Gaps | None = None) -> Squares:
-        """Return the sums over samples as they are, each counted by its weight.
+    def of(cls, sums: SampleSums, rest: Float, gaps: Float) -> Squares:
+        """Return them about an origin from sums over samples less a shift, with gaps filled.
 
         Parameters
         ----------
-        Xt : array, CSR array or LowRank of shape (n, m)
-            The samples, less the shift, with gaps filled.
-        Ht : array of shape (n, r)
-            Their memberships.
-        weights : array of shape (n,), optional
-            How often each counts.
-        gaps : Gaps, optional
-            Where their gaps are.
+        sums : SampleSums
+            With norms.
+        rest : array of shape (m,)
+            The origin less the shift.
+        gaps : array of shape (m,)
+            Number of gaps.
         """
-        H = Ht.astype(np.float64, copy=False)
-        n, m = Xt.shape
-        count = np.ones(n) if weights is None else np.asarray(weights, np.float64)
-        missing = np.zeros(m)
-        if gaps is not None:
-            missing = np.bincount(gaps.columns, np.repeat(count, gaps.counts), m).astype(np.float64)
-        return cls(H.T @ (H * count[:, None]), _squares(Xt, count), missing)
-
-
-def _squares(Xt: Any, count: Float) -> Float:
-    """Return the sums over samples of the squares of their entries, shape (m,), each sample counted so often."""
-    m = Xt.shape[1]
-    if sparse.issparse(Xt):
-        values = np.square(Xt.data.astype(np.float64)) * np.repeat(count, np.diff(Xt.indptr))
-        return np.asarray(np.bincount(Xt.indices, values, m), np.float64)
-    if isinstance(Xt, np.ndarray):
-        return np.asarray(count @ np.square(Xt), np.float64)
-    return np.full(m, float(count @ Xt.squared_norms()) / m)
+        return cls(sums.HHt, sums.squares - rest * (2.0 * sums.totals - sums.n * rest), gaps)
 
 
 @dataclass(frozen=True)

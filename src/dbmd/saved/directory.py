@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dbmd import __version__
 from dbmd._utils.fields import (
     COUNT,
     FLAG,
@@ -403,5 +404,6 @@ def params_of(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and the packages that the fit depends on."""
-    packages = ("dbmd", "numpy", "scipy", "scikit-learn", "numba", "pyarrow")
-    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+    packages = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
+    own = {"python": platform.python_version(), "dbmd": __version__}  # a source tree need not be installed
+    return own | {name: version(name) for name in packages}
