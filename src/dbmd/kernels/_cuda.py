@@ -1,0 +1,79 @@
+"""CUDA sources beside this file: compiled by CuPy when they are first used, once for each set of constants."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dbmd.errors import needs
+
+__all__ = ["cupy", "launch"]
+
+LITTLE = 48 * 1024  # bytes of shared memory that need not be asked for
+
+
+@cache
+def cupy() -> Any:
+    """Return CuPy; raise an ImportError that says how to install it if it is not there."""
+    with needs("engine 'gpu'", "cupy", "gpu"):
+        import cupy
+    return cupy
+
+
+def launch(
+    source: str,
+    name: str,
+    blocks: int,
+    args: tuple[Any, ...],
+    *,
+    shared: int = 0,
+    carveout: int | None = None,
+    **constants: Any,
+) -> None:
+    """Start a kernel on the current device and stream.
+
+    Parameters
+    ----------
+    source : str
+        Name of the file, without ``.cu``.
+    name : str
+        Name of the kernel.
+    blocks : int
+        Number of blocks of ``constants["THREADS"]`` threads.
+    args : tuple
+        Device arrays, and NumPy scalars of the types that the kernel has.
+    shared : int
+        Bytes of dynamic shared memory of a block.
+    carveout : int, optional
+        Percentage of its largest size that shared memory should have: the rest is a cache.
+    **constants
+        Macros. Each set of them is compiled by itself.
+    """
+    device = cupy().cuda.runtime.getDevice()
+    function = _function(source, name, tuple(sorted(constants.items())), shared > LITTLE, carveout, device)
+    function((blocks,), (constants["THREADS"],), args, shared_mem=shared)
+
+
+@cache
+def _function(
+    source: str, name: str, constants: tuple[tuple[str, Any], ...], is_large: bool, carveout: int | None, device: int
+) -> Any:
+    """Return a kernel for a device: what is asked for there holds for that one only."""
+    function = _module(source, constants).get_function(name)
+    if is_large:  # more than any kernel may use has to be asked for: all that there is, for launches of any size
+        function.max_dynamic_shared_size_bytes = cupy().cuda.Device(device).attributes["MaxSharedMemoryPerBlockOptin"]
+    if carveout is not None:
+        function.preferred_shared_memory_carveout = carveout
+    return function
+
+
+@cache
+def _module(source: str, constants: tuple[tuple[str, Any], ...]) -> Any:
+    here = Path(__file__).parent
+    code = (here / "_prelude.cuh").read_text() + (here / f"{source}.cu").read_text()
+    # Put in place by hand: so what CuPy compiled before is not taken for it when an included file changes.
+    code = re.sub(r'#include "(\w+\.cuh)"', lambda found: (here / found[1]).read_text(), code)
+    options = ("-std=c++17", *(f"-D{name}={value}" for name, value in constants))
+    return cupy().RawModule(code=code, options=options)

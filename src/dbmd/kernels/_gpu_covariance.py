@@ -1,0 +1,180 @@
+"""The uncertainty of memberships on a device: which of the kernels of ``covariance.cu`` to start.
+
+Up to :data:`dbmd.kernels._gpu_h_step.FEW` components, samples are counted face by face, in whole numbers, and the
+covariances of the faces are computed at the end. With more, that of each sample is computed. Either way the sums have
+the same bits however samples are cut into chunks, as long as chunks begin at multiples of :data:`RUN` rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dbmd.kernels._cuda import cupy, launch
+from dbmd.kernels._gpu_h_step import FEW, REAL, as_rows, attribute, even, triangle
+
+__all__ = ["RUN", "UNIT", "FaceCovariance", "add_covariances", "add_up", "sum_log", "unpacked"]
+
+RUN = 8192  # samples whose sums are added up before they are added to the total
+UNIT = 256  # samples that one block adds up
+FACES = 32  # the same for faces
+SMALL = 29  # components of most faces: there is room for several samples at a time
+THREADS = 128
+
+
+class FaceCovariance:
+    """The sum of the covariances of memberships over samples of one noise level.
+
+    Parameters
+    ----------
+    Q : array of shape (r, r), of NumPy
+        Gram matrix of W, about any origin, in squared units of the data.
+    noise : float
+        Variance of the noise in the plane of W, in squared units of the data.
+    """
+
+    def __init__(self, Q: NDArray[np.float64], noise: float) -> None:
+        self._r = len(Q)
+        self._Q = np.ascontiguousarray(Q / noise, np.float64)
+        self._on_device: Any = None  # Q, then the sums over small and over large faces
+        self._counts: Any = None
+
+    def add(self, Ht: Any, weights: Any = None) -> None:
+        """Add samples with memberships Ht, shape (n, r), which count ``weights`` times, shape (n,), by default once."""
+        n, r = Ht.shape
+        if not n:
+            return
+        Ht = as_rows(Ht)
+        weights = None if weights is None else as_rows(weights, np.float64)
+        if r > FEW:
+            self._load()
+            self._add(Ht, weights, None, n, UNIT)
+            return
+        if self._counts is None:
+            self._counts = cupy().zeros(2 << r, np.uint64)
+        blocks = min(-(-n // 512), 2 * attribute("MultiProcessorCount"))
+        args = (Ht, weights, np.int64(n), np.int32(r), self._counts)
+        launch("face_counts", "count_faces", blocks, args, shared=4 << r, THREADS=512, REAL=REAL[Ht.dtype])
+
+    def total(self) -> tuple[NDArray[np.float64], float]:
+        """Return the sum over the samples of S_F, shape (r, r), and of the gains in log-determinant."""
+        if self._counts is not None:
+            self._on_device = None
+            self._load()
+            self._add(None, None, self._counts, 1 << self._r, FACES)
+        if self._on_device is None:
+            return np.zeros_like(self._Q), 0.0
+        small, large = self._on_device[self._Q.size :].get().reshape(2, -1)
+        return unpacked(small + large, self._r)
+
+    def _load(self) -> None:
+        """Have Q and sums of zero on the device."""
+        if self._on_device is None:
+            n_entries = self._r * (self._r + 1) // 2 + 1
+            self._on_device = cupy().asarray(np.concatenate([self._Q.ravel(), np.zeros(2 * n_entries)]))
+
+    def _add(self, Ht: Any, weights: Any, counts: Any, n: int, unit: int) -> None:
+        """Add the covariances of samples, or of faces that were counted, to the total.
+
+        Parameters
+        ----------
+        Ht, weights
+            As in :meth:`add`, or None.
+        counts : array of shape (2^(r + 1),), optional
+            Those of the kernel ``count_faces``.
+        n : int
+            Number of samples, or of faces.
+        unit : int
+            Number of them that one block adds up.
+        """
+        r = self._r
+        Q, totals = self._on_device[: r * r], self._on_device[r * r :].reshape(2, -1)
+        real = "float" if Ht is None else REAL[Ht.dtype]
+        n_units = -(-n // unit)
+        sums = cupy().empty((n_units, totals.shape[1]))
+        for fewest, most, total in ((2, min(r, SMALL), totals[0]), (SMALL + 1, r, totals[1])):
+            if fewest <= most:
+                add_covariances(Ht, weights, counts, n, r, fewest, most, Q, sums, unit, REAL=real)
+                add_up(sums, total, RUN // unit)
+
+
+def add_covariances(
+    Ht: Any,
+    weights: Any,
+    counts: Any,
+    n: int,
+    r: int,
+    fewest: int,
+    most: int,
+    Q: Any,
+    sums: Any,
+    unit: int,
+    **constants: Any,
+) -> None:
+    """Start the kernel of that name.
+
+    Parameters
+    ----------
+    Ht, weights, counts, n, r, fewest, most, Q, sums
+        As there.
+    unit : int
+        Number of samples that one block adds up.
+    **constants
+        Further macros.
+    """
+    lanes, blocks, outside = 8 if most <= SMALL else 32, min(len(sums), 1 << 14), None
+    threads, shared = _threads(r, most, lanes)
+    if shared > attribute("MaxSharedMemoryPerBlockOptin"):
+        threads, shared = THREADS, _lists(r, most, THREADS // lanes)
+        blocks = min(blocks, 2 * attribute("MultiProcessorCount"))
+        outside = cupy().empty(blocks * (threads // lanes) * triangle(most))
+        constants["ROOMS_OUTSIDE"] = 1
+    args = (Ht, weights, counts, np.int64(n), np.int32(r), np.int32(fewest), np.int32(most), Q, sums, outside)
+    constants = {"LANES": lanes, "UNIT": unit, "THREADS": threads, **constants}
+    launch("covariance", "add_covariances", blocks, args, shared=shared, **constants)
+
+
+def _threads(r: int, most: int, lanes: int) -> tuple[int, int]:
+    """Return the numbers of threads of a block and of bytes of shared memory that it needs, which may be too many."""
+    for threads in (THREADS, THREADS // 2, THREADS // 4):
+        groups = threads // lanes
+        shared = 8 * (groups * triangle(most) + even(r * (r + 1) // 2 + 1)) + _lists(r, most, groups)
+        if shared <= attribute("MaxSharedMemoryPerBlockOptin"):
+            break
+    return threads, shared
+
+
+def _lists(r: int, most: int, groups: int) -> int:
+    """Return the bytes of weights, sizes and members of the faces of some groups, and of the rows of entries."""
+    return even(8 * groups + 4 * groups + 2 * groups * r + most * (most + 1))
+
+
+def add_up(sums: Any, total: Any, per_run: int) -> None:
+    """Add the rows of ``sums``, shape (n, k), to ``total``, shape (k,), in place: ``per_run`` rows at a time."""
+    n, k = sums.shape
+    args = (sums, np.int64(n), np.int32(k), total)
+    launch("runs", "add_up", -(-k // 64), args, THREADS=64, UNIT=UNIT, PER_RUN=per_run, REAL="float")
+
+
+def unpacked(total: NDArray[np.float64], r: int) -> tuple[NDArray[np.float64], float]:
+    """Return a symmetric matrix, shape (r, r), whose lower triangle comes first in ``total``, and what comes after."""
+    S = np.zeros((r, r))
+    S[np.tril_indices(r)] = total[:-1]
+    return S + np.tril(S, -1).T, float(total[-1])
+
+
+def sum_log(Ht: Any) -> NDArray[np.float64]:
+    """Return the sums over the samples of ln Ht, shape (r,), float64; Ht is of shape (n, r) and positive."""
+    n, r = Ht.shape
+    if not n:
+        return np.zeros(r)
+    n_units = -(-n // UNIT)
+    sums, total = cupy().empty((n_units, r)), cupy().zeros(r)
+    args = (as_rows(Ht), np.int64(n), np.int32(r), sums)
+    constants: dict[str, Any] = {"UNIT": UNIT, "PER_RUN": RUN // UNIT, "REAL": REAL[Ht.dtype]}
+    launch("runs", "sum_logs", min(-(-n_units * r // THREADS), 1 << 14), args, THREADS=THREADS, **constants)
+    add_up(sums, total, RUN // UNIT)
+    result: NDArray[np.float64] = total.get()
+    return result
