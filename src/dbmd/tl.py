@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dbmd.config import Auto
 from dbmd.dataset import is_anndata, open_data
 from dbmd.dataset._anndata import HVG, names_of, obs_column, variables
+from dbmd.engines._device_arrays import brought_here
 from dbmd.estimator import DBMD, load
 from dbmd.memberships import labels_of
 from dbmd.model.known import Known
@@ -245,6 +246,7 @@ def _add_memberships(adata: Any, fitted: DBMD, data: Any, key_added: str) -> Non
     Ht, brightness = (
         fitted.transform(data, return_brightness=True) if fitted.brightness else (fitted.transform(data), 0)
     )
+    Ht, brightness = brought_here(Ht), brought_here(brightness)  # of cells on a GPU, too: where other tools look
     adata.obsm[f"X_{key_added}"] = Ht
     names = getattr(fitted, "component_names_", range(len(fitted.components_)))
     adata.obs[key_added] = pd.Categorical.from_codes(labels_of(Ht), [str(name) for name in names])

@@ -36,6 +36,7 @@ from dbmd.estimator._number import choice_for, choice_from
 from dbmd.model.known import Known
 from dbmd.model.membership_map import MembershipMap, check_map_shape
 from dbmd.model.result import State
+from dbmd.registry import is_cluster
 from dbmd.report.basis import check_image_shape
 from dbmd.report.ordered import Patterns
 from dbmd.report.page import write
@@ -224,7 +225,7 @@ class FitRun:
             if map_shape is not None:
                 progress.phase("memberships for the map")
                 # A cluster has the rows at its nodes: here they are read from the files.
-                here = data if self.params["engine"] == "local" else open_data(self.data, **self.read)
+                here = open_data(self.data, **self.read) if is_cluster(self.params["engine"]) else data
                 found = collect_map(model, here, map_shape)
         if compared is not None:
             model.fit_info_["check"] = dict(compared.gains)

@@ -208,7 +208,7 @@ READING = (
     default=DEFAULT.engine,
     show_default=True,
     group=RUN,
-    help="Where the passes are computed: on this machine, or on a cluster.",
+    help="Where the passes are computed: by the threads of this machine, on its GPU, or on a cluster.",
 )
 @option(
     "--nodes",

@@ -2,7 +2,7 @@
 
 :func:`open_data` returns a :class:`Dataset`, of the kind that the data need:
 
-- :class:`InMemory`: arrays, an AnnData, or files that were small enough to be loaded.
+- :class:`InMemory`: arrays, here or on a GPU, an AnnData, or files that were small enough to be loaded.
 - :class:`FileDataset`: files that are read in every pass, or that the workers of a cluster load.
 - :class:`CollectionDataset`: a DataFrame or array whose partitions stay on the workers of a cluster.
 - :class:`SingleBlock`: one block of samples that is read by one thread, such as a backed AnnData.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dbmd._utils.arrays import is_sparse, namespace
 from dbmd.data.block import Samples, Window, canonical, float_type
 from dbmd.data.finite import Missing, first_unusable
 from dbmd.data.formats import batch_rows
@@ -22,6 +23,7 @@ from dbmd.data.weights import check_weights
 from dbmd.dataset._arrays import InMemory
 from dbmd.dataset._base import Dataset
 from dbmd.dataset._block import SingleBlock
+from dbmd.engines._device_arrays import as_device_array, is_on_device
 from dbmd.errors import DataError
 
 HVG = "highly_variable"
@@ -46,7 +48,7 @@ def open_anndata(
     memory: int = DEFAULT_MEMORY,
     missing: Missing = "error",
 ) -> Dataset:
-    """Return an AnnData as a dataset: in memory, dense or sparse, or backed by a file, which is read piece by piece.
+    """Return an AnnData as a dataset: in memory, here or on a GPU, or backed by a file, which is read piece by piece.
 
     Parameters
     ----------
@@ -95,11 +97,12 @@ def open_anndata(
         "weights": check_weights(_values(adata, sample_weight), n),
     }
     wanted = None if np.array_equal(used, np.arange(len(names))) else used
-    if not (isinstance(X, np.ndarray) or sparse.issparse(X)):
+    if not (isinstance(X, np.ndarray) or sparse.issparse(X) or is_on_device(X)):
         block = Backed(X, wanted, **labels, missing=missing)
         return SingleBlock(**shared, memory=memory, block=block, name="adata")
-    Xt = canonical(sparse.csr_array(X)) if sparse.issparse(X) else np.asarray(X)
-    Xt = Xt if wanted is None else Xt[:, wanted]
+    Xt = as_device_array(X) if is_on_device(X) else sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
+    Xt = canonical(Xt) if is_sparse(Xt) else Xt
+    Xt = Xt if wanted is None else Xt[:, namespace(Xt).asarray(wanted)]
     _check_finite(Xt, 0, missing)
     return InMemory(**shared, Xt=Xt, **labels)
 
@@ -237,7 +240,7 @@ def _check_finite(rows: Any, first: int, missing: Missing) -> None:
     if entry is None:
         return
     remedy = "Only finite numbers can be fitted"
-    if np.isnan(entry.value) and not sparse.issparse(rows):
+    if np.isnan(entry.value) and not is_sparse(rows):
         remedy += ", unless missing='allow', or missing='drop' to leave out such rows"
     raise DataError(f"Row {first + entry.row} of adata holds {entry.value}. {remedy}.")
 

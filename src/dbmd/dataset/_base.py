@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dbmd.data.finite import Missing
 from dbmd.model.node import Node
 from dbmd.protocols import Engine, MakeEngine
-from dbmd.registry import load_engine
+from dbmd.registry import default_n_nodes, load_engine
 
 MEMBERSHIPS_DIVISOR = 4  # memberships and the like may take a quarter of the memory that is allowed for the data
 
@@ -63,7 +63,7 @@ class Dataset(ABC):
 
     @property
     def framework(self) -> str | None:
-        """The cluster that holds the samples, "spark" or "dask"; None if any engine can fit them."""
+        """The engine that holds the samples: a cluster, "spark" or "dask", or "gpu"; None if any can fit them."""
         return None
 
     @property
@@ -86,6 +86,13 @@ class Dataset(ABC):
         # Beside the memberships, the start keeps a distance and a number.
         bytes_per_row = r * self.dtype.itemsize + self.dtype.itemsize + 4
         return self.memory is None or self.shape[0] * bytes_per_row <= self.memory // MEMBERSHIPS_DIVISOR
+
+    def empty(self, shape: tuple[int, ...]) -> Any:
+        """Return a new array of the type to compute with, for results about the samples, in the memory that they use.
+
+        Its entries may be anything.
+        """
+        return np.empty(shape, self.dtype)
 
     @abstractmethod
     def nodes(self, n_nodes: int | None, r: int) -> list[Node]:
@@ -112,10 +119,11 @@ class Dataset(ABC):
         engine : str or callable
             Name of the engine, or what makes an engine of a list of nodes.
         n_nodes, r : int
-            See :meth:`nodes`.
+            See :meth:`nodes`. An engine may have a number of nodes of its own, for callers without a wish.
         """
-        make = load_engine(engine) if isinstance(engine, str) else engine
-        return make(self.nodes(n_nodes, r))
+        if not isinstance(engine, str):
+            return engine(self.nodes(n_nodes, r))
+        return load_engine(engine)(self.nodes(n_nodes or default_n_nodes(engine), r))
 
     def close(self) -> None:  # noqa: B027 (most kinds hold nothing that has to be released)
         """Release what a cluster holds of the data."""

@@ -106,7 +106,10 @@ def open_files(
     selection, types = select_columns(readers, options)
     dtype = computing_type(types, dtype)
     n_threads = available_threads() if session is None else session.n_cores
-    found = _scan(readers, selection, dtype, options.missing, on_rows, engine, n_threads)
+    # Files are read by threads, whatever the engine of this process.
+    found = _scan(
+        readers, selection, dtype, options.missing, on_rows, "local" if session is None else engine, n_threads
+    )
     n, where = sum(found.rows.values()), str(readers[0].location)
     if not n:
         raise DataError(f"{where}: has no rows." if len(readers) == 1 else "The files have no rows.")

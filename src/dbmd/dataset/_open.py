@@ -16,6 +16,8 @@ from dbmd.dataset._anndata import HVG, is_anndata, open_anndata, variables
 from dbmd.dataset._base import Dataset
 from dbmd.dataset._collection import open_collection
 from dbmd.dataset._files import open_files
+from dbmd.dataset._on_device import open_on_device
+from dbmd.engines._device_arrays import is_on_device
 from dbmd.errors import DataError
 from dbmd.registry import is_cluster, load_cluster
 
@@ -59,17 +61,19 @@ def open_data(
     """Open data of any size to fit: ``DBMD(10).fit(open_data("cells.parquet", source="batch"))``.
 
     Files are read once to check them. Small files are then kept in memory; larger ones are read again in every pass,
-    in pieces of bounded size. DataFrames and arrays of Spark and Dask stay where they are.
+    in pieces of bounded size. DataFrames and arrays of Spark and Dask, and arrays on a GPU, stay where they are.
 
     Parameters
     ----------
-    data : str, Path or iterable of them; a collection of Spark or Dask; or an AnnData
+    data : str, Path or iterable of them; a collection of Spark or Dask; an array on a GPU; or an AnnData
         Files (csv, parquet, npy, npz, mtx, h5ad), folders of them or of 10x, or addresses that pyarrow or fsspec can
         open. The samples are the rows of one file after the other; of an array of shape (height, width, m), they are
         its pixels. Or a DataFrame of Spark (columns of numbers, or one column of vectors
         or arrays), a dask.array of shape (n, m), a dask.dataframe, or a list of delayed arrays: these are computed
-        once, and stay on the workers that computed them until the dataset is closed. Or an AnnData, in memory or
-        backed: ``source``, ``label`` and ``sample_weight`` are columns of its ``obs``.
+        once, and stay on the workers that computed them until the dataset is closed. Or an array or a CSR matrix in
+        the memory of a GPU, of CuPy or of a library that shares its arrays with it: it stays there, and ``source`` and
+        ``sample_weight`` are arrays. Or an AnnData, in memory or backed: ``source``, ``label`` and ``sample_weight``
+        are columns of its ``obs``.
     source : str, optional
         The column with the name of the source of each sample; "@file": each file is a source of its own. Without it
         all samples are from one source. For a dask.array, an array of names of shape (n,); for delayed arrays, a list
@@ -146,6 +150,10 @@ def open_data(
             memory=memory,
             missing=missing,
         )
+    if framework_of(data) is None and is_on_device(data):
+        if label is not None or columns is not None or drop or encode or keep or any(hints.values()):
+            raise DataError("label, columns, drop, encode, keep and the like are not for arrays on a GPU.")
+        return open_on_device(data, source=source, sample_weight=sample_weight, dtype=dtype, missing=missing)
     categories = encode if isinstance(encode, Mapping) else {}
     options = ColumnOptions(source, label, columns, drop, tuple(encode), keep, sample_weight, missing)
     paths = f"a collection of {framework_of(data)}" if framework_of(data) else data

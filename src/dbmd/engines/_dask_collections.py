@@ -12,6 +12,8 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 
+from dbmd._utils.arrays import namespace
+from dbmd.engines._device_arrays import as_device_array, brought_here, device_of, is_on_device
 from dbmd.errors import DataError
 from dbmd.model.node import Node
 
@@ -59,7 +61,7 @@ def to_nodes(
                     f"There must be an array of {what} for each of the {len(data)} blocks. Got {len(each)}."
                 )
             given.append(each)
-        make = dask.delayed(to_node, pure=False)
+        make = dask.delayed(partial(_array_node, to_node), pure=False)
         return [make(block, i, *own) for i, (block, *own) in enumerate(zip(data, *given, strict=True))]
     if names:
         frame = _with_text_names(data)[list(names)]
@@ -128,7 +130,7 @@ def map_rows(function: Callable[..., Any], data: Any, source: Any, names: Sequen
         concatenate=True,
         new_axes={"k": width},
         dtype=dtype,
-        meta=np.empty((0, 0), dtype),
+        meta=namespace(data._meta).empty((0, 0), dtype),  # memberships are where the samples are
     )
 
 
@@ -159,4 +161,13 @@ def by_rows(data: Any) -> Any:
 
 
 def _table_node(to_node: Callable[..., Node], partition: Any, index: int) -> Node:
+    if hasattr(partition, "to_arrow"):  # cuDF
+        return to_node(partition.to_arrow(preserve_index=False), index)
     return to_node(pa.Table.from_pandas(partition, preserve_index=False), index)
+
+
+def _array_node(to_node: Callable[..., Node], block: Any, index: int, sources: Any, weights: Any) -> Node:
+    """Return a node of an array; one in the memory of a GPU stays there."""
+    block = as_device_array(block) if is_on_device(block) else block
+    with device_of(block if is_on_device(block) else None):
+        return to_node(block, index, brought_here(sources), brought_here(weights))

@@ -23,6 +23,7 @@ from contextlib import suppress
 from typing import Any
 
 from dbmd._utils.threads import one_blas_thread
+from dbmd.engines._device_arrays import device_of
 from dbmd.engines._remote import Call, Outcome, Remote, added, answer, loaded
 from dbmd.engines.local import available_threads
 from dbmd.errors import EngineError, needs
@@ -387,7 +388,8 @@ _LOCK = threading.Lock()
 def _answer(node: Node, index: int, call: Call, engine: str) -> list[Outcome]:
     with _LOCK:
         caches = _CACHES.setdefault(engine, _InMemory())
-    return [answer(node, index, call, caches)]
+    with device_of(getattr(node.block, "Xt", None)):  # a worker may have several
+        return [answer(node, index, call, caches)]
 
 
 def _added(groups: list[list[Outcome]]) -> list[Outcome]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
@@ -10,20 +9,12 @@ from operator import add
 from types import TracebackType
 from typing import Any, Self
 
-from dbmd._utils.threads import one_blas_thread
+from dbmd._utils.threads import available_threads, one_blas_thread
 from dbmd.engines._at_node import run
 from dbmd.model.node import Node
 from dbmd.protocols import NodeFunction, Reply
 
-
-def available_threads() -> int:
-    """Return the number of threads to use: DBMD_NUM_THREADS, else the CPUs that this process may run on."""
-    asked = os.environ.get("DBMD_NUM_THREADS")
-    if asked:
-        return max(1, int(asked))
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+__all__ = ["Engine", "available_threads"]
 
 
 class Engine:

@@ -1,4 +1,4 @@
-"""Checks of the arrays that are passed to the estimator: finite numbers, known features, known sources."""
+"""Checks of what is passed to an estimator against what it knows: features, sources."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-
-from dbmd.config import Missing
-from dbmd.data.finite import first_unusable
 
 
 def number_among(known: NDArray[Any], found: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -57,29 +53,3 @@ def check_feature_names(found: list[str], known: list[str]) -> None:
             f"The data must have the features of the model, in the same order. Got {found[i]!r} where the model has "
             f"{known[i]!r}: name them in open_data(..., columns=)."
         )
-
-
-def check_finite(X: Any, missing: Missing = "error") -> None:
-    """Raise a ValueError that names the first entry that is not a finite number.
-
-    Parameters
-    ----------
-    X : array or CSR array of shape (n, m)
-        The samples.
-    missing : {"error", "allow", "drop"}
-        What to do with NaN: unless it is "error", dense arrays may have some.
-    """
-    entry = first_unusable(X, missing, rows_may_be_empty=False)
-    if entry is None:
-        return
-    place = f"in row {entry.row}, column {entry.column}"
-    if not np.isnan(entry.value):
-        name, remedy = "infinity (inf)", "DBMD takes finite numbers only: drop or impute such rows first"
-    elif sparse.issparse(X):
-        name, remedy = "NaN", "Sparse data must be finite: pass a dense array with missing='allow', or drop such rows"
-    elif missing == "error":
-        name = "NaN"
-        remedy = "DBMD takes finite numbers only, unless missing='allow', or missing='drop' to leave out such rows"
-    else:
-        name, place, remedy = "NaN", f"in all of row {entry.row}", "Leave out such rows with missing='drop'"
-    raise ValueError(f"Input X contains {name} {place}. {remedy}.")

@@ -82,11 +82,12 @@ class DBMD(
     solver_options : dict, optional
         Options of the solver: ``tol`` (relative change of W), ``max_rounds``, ``rho`` of "admm", ``gamma`` of "cease".
     engine : str or callable, default="local"
-        Where the samples are processed: "local", "spark", "dask", or a callable that makes an engine from a list of
-        nodes.
+        Where the samples are processed: "local", "gpu", "spark", "dask", or a callable that makes an engine from a list
+        of nodes. A model that was fitted with "gpu" computes memberships there, too, where there is a GPU, and else as
+        "local" does.
     n_nodes : int, optional
-        Number of nodes that the samples are divided among; by default one for each thread. The result does not depend
-        on it.
+        Number of nodes that the samples are divided among; by default one for each thread, or for each GPU. The result
+        does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of the initialisation. The same seed gives the same result, whatever the number of nodes and threads.
     warm_start : bool, default=False
@@ -160,7 +161,7 @@ class DBMD(
         sigma^2 of each source, in the units of the scaled data (``fit_info_["noise_unit"]``).
     labels_ : ndarray of shape (n_samples,)
         The cluster of each sample: its largest membership; -1 if it was left out (``missing="drop"``). Available if the
-        memberships of all samples fit in memory.
+        memberships of all samples fit in memory. An array of NumPy, as all attributes, wherever the samples are.
     cluster_sizes_ : ndarray of shape (n_components,)
         Sums of the memberships. Clusters are numbered by size, the largest first, unless ``init`` is an array or the
         fit continues another one; clusters that are no sample's largest membership come last.
@@ -316,8 +317,9 @@ class DBMD(
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features); or anything that :func:`dbmd.open_data` takes
             The samples. CSR stays sparse, float32 stays float32, a memory map stays on disk, and with engine="spark" or
-            "dask" a DataFrame or an array of theirs stays on the cluster. Of an AnnData, all variables of ``X`` are
-            taken; ``open_data(adata, layer=..., hvg=True)`` takes others.
+            "dask" a DataFrame or an array of theirs stays on the cluster. With engine="gpu", arrays of CuPy, and those
+            of other libraries in the memory of the GPU, stay there. Of an AnnData, all variables of ``X`` are taken;
+            ``open_data(adata, layer=..., hvg=True)`` takes others.
         y : None
             Ignored.
         source : array-like of shape (n_samples,), or str, optional
@@ -420,7 +422,7 @@ class DBMD(
         self : DBMD
         """
         home = X.framework if isinstance(X, Dataset) else framework_of(X)
-        if home is not None:
+        if home not in (None, "gpu"):
             raise TypeError(f"partial_fit takes batches that are here, not on {home}. Hand them over one by one.")
         is_first = not hasattr(self, "components_")
         with opened(self, X, source, sample_weight, reset=is_first) as data, progress_log(self.verbose) as log:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd._utils.arrays import namespace
 from dbmd.data.weights import NOTHING_LEFT
 from dbmd.dataset import Dataset, framework_of
+from dbmd.engines._device_arrays import brought_here
 from dbmd.errors import DataError
 from dbmd.estimator._new_sources import source_levels
 from dbmd.estimator._opening import opened
@@ -111,17 +113,17 @@ def memberships_of(
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
     """Return the memberships of the samples of a dataset, shape (n, r), their brightness, shape (n,), and their std.
 
-    Standard deviations are of shape (n, r); None if they are not wanted.
+    Standard deviations are of shape (n, r); None if they are not wanted. The arrays are where the samples are.
     """
     model, n = membership_model(fitted, data, wanted), data.shape[0]
-    out, brightness = np.empty((n, model.width), data.dtype), np.empty(n, data.dtype)
+    out, brightness = data.empty((n, model.width)), data.empty((n,))
     step = partial(write_memberships, out=out, brightness=brightness)
     with fitted.local_engine_for(data) as engine:
         engine.ask(step, model)
     if not wanted.with_std:
         return out, brightness, None
-    r = fitted.n_components
-    return np.ascontiguousarray(out[:, :r]), brightness, np.ascontiguousarray(out[:, r:])
+    r, contiguous = fitted.n_components, namespace(out).ascontiguousarray
+    return contiguous(out[:, :r]), brightness, contiguous(out[:, r:])
 
 
 def mean_log_likelihood(fitted: FittedArrays, data: Dataset) -> float:
@@ -149,7 +151,7 @@ def count_gaps(node: Node, *, n_sources: int) -> tuple[Node, NDArray[np.float64]
     for chunk in node.samples.chunks():
         if chunk.gaps is not None:
             of_each = chunk.gaps.sum(axis=1)
-            counts[chunk.source_code] += of_each.sum() if chunk.weights is None else of_each @ chunk.weights
+            counts[chunk.source_code] += float(of_each.sum() if chunk.weights is None else of_each @ chunk.weights)
     return node, counts
 
 
@@ -183,8 +185,8 @@ def _chunk_memberships(model: DBMD, wanted: Wanted, Xt: Any, source: Any = None)
     The result is of shape (n, r + 1) or (n, 2 r + 1).
     """
     if not Xt.shape[0]:
-        return np.empty((0, len(model.components_) * (1 + wanted.with_std) + 1), model.components_.dtype)
-    fitted = FittedArrays.of(model)
+        return namespace(Xt).empty((0, len(model.components_) * (1 + wanted.with_std) + 1), model.components_.dtype)
+    fitted, source = FittedArrays.of(model), brought_here(source)
     levels = fitted.noise == "source" and (fitted.noise_matters or not wanted.is_plain)
     matters = levels or fitted.offsets is not None
     unknown = set() if source is None or not matters else {*np.unique(source)} - {*model.sources_}

@@ -12,7 +12,10 @@ from sklearn.utils.validation import validate_data
 from dbmd.data.finite import with_nan
 from dbmd.data.source_labels import number_sources
 from dbmd.dataset import Dataset, framework_of, in_memory, is_anndata, is_path, open_data
-from dbmd.estimator._checks import check_feature_names, check_finite
+from dbmd.dataset._finite import check_finite
+from dbmd.dataset._on_device import open_on_device
+from dbmd.engines._device_arrays import brought_here, is_on_device
+from dbmd.estimator._checks import check_feature_names
 from dbmd.estimator._tables import TABLE, split_columns, text_column
 
 if TYPE_CHECKING:
@@ -51,10 +54,17 @@ def _as_dataset(model: DBMD, X: Any, source: Any, sample_weight: Any, *, reset: 
         # What a further batch or new data have to say is said as in the fit.
         as_in_fit = None if reset else getattr(model, "fit_info_", {}).get("data")
         given = split_columns(X, source, sample_weight, as_in_fit)
-        X = _validated(model, given.X, reset=reset)
-        names, codes = (None, 0) if given.source is None else number_sources(given.source, X.shape[0])
-        features = getattr(model, "feature_names_in_", None)
-        return in_memory(X, names, codes, features, given.sample_weight, model.missing, given.about)
+        source, sample_weight = brought_here(given.source), brought_here(given.sample_weight)
+        if not is_on_device(given.X):
+            X = _validated(model, given.X, reset=reset)
+            names, codes = (None, 0) if source is None else number_sources(source, X.shape[0])
+            features = getattr(model, "feature_names_in_", None)
+            return in_memory(X, names, codes, features, sample_weight, model.missing, given.about)
+        # scikit-learn's checks would copy it, or fail.
+        X = open_on_device(
+            given.X, source=source, sample_weight=sample_weight, missing=model.missing, about=given.about
+        )
+        source = sample_weight = None
     if source is not None:
         raise ValueError("A dataset has its own sources: name them in open_data(..., source=).")
     if sample_weight is not None:

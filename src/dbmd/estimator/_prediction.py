@@ -13,7 +13,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from dbmd._utils.arrays import namespace
 from dbmd.dataset import Dataset, framework_of
+from dbmd.engines._device_arrays import as_given, beside, brought_here
 from dbmd.estimator._memberships import (
     Wanted,
     check_can_transform,
@@ -140,7 +142,8 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         H : ndarray of shape (n_samples, n_components)
-            Rows on the simplex; NaN for samples that ``missing="drop"`` leaves out.
+            Rows on the simplex; NaN for samples that ``missing="drop"`` leaves out. Of samples on a GPU, this and what
+            follows are arrays there, of their library (CuPy, PyTorch), or of CuPy.
         std : ndarray of shape (n_samples, n_components)
             Their standard deviations. Only if ``return_std`` is true.
         brightness : ndarray of shape (n_samples,)
@@ -199,7 +202,7 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         check_can_transform(X)
         self.fit(X, source=source, sample_weight=sample_weight)
-        return self.labels_ if hasattr(self, "labels_") else self.predict(X, source=source)
+        return beside(self.labels_, X) if hasattr(self, "labels_") else self.predict(X, source=source)
 
     def predict(self, X: Any, *, source: ArrayLike | None = None) -> NDArray[np.intp]:
         """Return the cluster of each sample: its largest membership; -1 for a sample that is left out.
@@ -215,7 +218,10 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         ndarray of int of shape (n_samples,)
         """
-        return labels_of(self._transform(X, source)[0])
+        H = self._memberships(X, source)[0]
+        if framework_of(X) == "dask":  # chunk by chunk: Dask's argmax is not for arrays of CuPy
+            return H.map_blocks(labels_of, drop_axis=1, meta=namespace(H._meta).empty(0, np.intp))
+        return as_given(labels_of(H), X)
 
     def predict_proba(self, X: Any, *, source: ArrayLike | None = None) -> NDArray[Any]:
         """Return the memberships of samples, as :meth:`transform` does, for dense data and always as an array.
@@ -253,13 +259,13 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             norm stay so.
         """
         check_is_fitted(self)
-        H = check_array(H, dtype=[np.float64, np.float32])
+        given, H = H, check_array(brought_here(H), dtype=[np.float64, np.float32])
         if H.shape[1] != len(self.components_):
             raise ValueError(f"H must have n_components = {len(self.components_)} columns. Got shape {H.shape}.")
         if self.brightness:
             H = coefficients(H, self.scaled_components_, by_energy=self.shares == "energy")
         if brightness is not None:
-            s = np.asarray(brightness, H.dtype)
+            s = np.asarray(brought_here(brightness), H.dtype)
             if not self.brightness or s.shape != (len(H),):
                 raise ValueError(
                     f"brightness must have shape ({len(H)},), for a model with brightness=True. Got shape {s.shape} "
@@ -268,8 +274,8 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             H = H * s[:, None]
         preparation = getattr(self, "_preparation", None)
         if preparation is None or not preparation.log:
-            return np.asarray(H @ self.components_)
-        return in_data_units(np.asarray(H @ self.scaled_components_), preparation)
+            return beside(np.asarray(H @ self.components_), given)
+        return beside(in_data_units(np.asarray(H @ self.scaled_components_), preparation), given)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns of :meth:`transform`: those of components, if they have names, or dbmd0, ...
@@ -336,7 +342,17 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return len(self.components_)
 
     def _transform(self, X: Any, source: Any, *, kind: str = "peak", return_std: bool = False) -> tuple[Any, Any, Any]:
-        """Return memberships, shape (n, r), brightness, shape (n,), and if wanted standard deviations, else None."""
+        """Return memberships, shape (n, r), brightness, shape (n,), and if wanted standard deviations, else None.
+
+        They are arrays of the library that the samples are of, where that is possible.
+        """
+        H, brightness, std = self._memberships(X, source, kind=kind, return_std=return_std)
+        return as_given(H, X), as_given(brightness, X), as_given(std, X)
+
+    def _memberships(
+        self, X: Any, source: Any, *, kind: str = "peak", return_std: bool = False
+    ) -> tuple[Any, Any, Any]:
+        """Return the same, of samples on a GPU as arrays of CuPy."""
         check_is_fitted(self)
         wanted = Wanted(kind, return_std)
         check_can_transform(X)

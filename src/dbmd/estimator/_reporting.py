@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from sklearn.utils.validation import check_is_fitted
 
+from dbmd.engines._device_arrays import brought_here
+
 
 class ReportMixin:
     """What :class:`dbmd.DBMD` shows of itself."""
@@ -69,7 +71,7 @@ class ReportMixin:
             target,
             image_shape=image_shape,
             map_shape=map_shape,
-            memberships=memberships,
+            memberships=brought_here(memberships),
             patterns=patterns,
             title=title,
         )

@@ -1,0 +1,263 @@
+"""Nodes on the GPUs of this machine, through CuPy.
+
+Samples that fit into the memory of a device are copied there once. Others, and those in files, stream through it in
+every pass: while the device works on some rows, the next ones are on their way.
+
+Rows go to the device sorted by source, so that chunks are consecutive and have one source each. The first row of a
+chunk, counted from the first of its source, is a multiple of ``ROWS``: the kernel adds up runs of so many rows, and so
+sums have the same bits however large chunks are. A pass that needs more memory than there is is made again in smaller
+chunks, and at last with samples that are no longer kept on the device.
+
+``DBMD_GPU_MEMORY`` limits the memory of a device that samples may take: bytes, or, up to 1, a fraction of all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+from operator import add
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar
+
+from dbmd._utils.logs import logger
+from dbmd._utils.threads import one_blas_thread
+from dbmd.data.block import Samples
+from dbmd.engines import _at_node
+from dbmd.engines._gpu_device import Device
+from dbmd.engines._gpu_samples import DeviceSamples, StreamedBlock, on_device
+from dbmd.errors import EngineError, first_line
+from dbmd.kernels._cuda import cupy
+from dbmd.model.node import Node
+from dbmd.protocols import NodeFunction, Reply
+
+__all__ = ["Engine", "Found", "default_n_nodes", "find_devices", "versions"]
+
+RESIDENT = 0.6  # the part of the free memory that samples may take; memberships and results need some, too
+
+HOW_TO_INSTALL = "Install it with: pip install 'dbmd[gpu]' for CUDA 12, or 'dbmd[gpu-cuda13]' for CUDA 13."
+
+T = TypeVar("T")
+
+
+class Found(NamedTuple):
+    """A device of this machine.
+
+    Attributes
+    ----------
+    name : str
+        Of the product.
+    memory : int
+        Bytes.
+    """
+
+    name: str
+    memory: int
+
+
+def find_devices() -> list[Found]:
+    """Return the devices that CuPy may use, at least one.
+
+    Raises
+    ------
+    ImportError
+        If CuPy is not installed.
+    EngineError
+        If it finds no device that it can use.
+    """
+    runtime, found = _cupy().cuda.runtime, []
+    for number in range(default_n_nodes()):
+        properties = runtime.getDeviceProperties(number)
+        found.append(Found(properties["name"].decode(errors="replace"), int(properties["totalGlobalMem"])))
+    return found
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of CuPy, of the CUDA that it was made for, and of the newest CUDA that the driver knows."""
+    runtime = _cupy().cuda.runtime
+    driver, built = runtime.driverGetVersion(), runtime.runtimeGetVersion()
+    return {"cupy": _cupy().__version__, "cuda": _shown(built), "driver": _shown(driver)}
+
+
+def default_n_nodes() -> int:
+    """Return the number of nodes if the user has no wish: one for each device. Raises as :func:`find_devices` does."""
+    runtime = _cupy().cuda.runtime
+    try:
+        count: int = runtime.getDeviceCount()
+    except runtime.CUDARuntimeError as error:
+        raise EngineError(_why_none(runtime, error)) from None
+    if not count:
+        raise EngineError(_NO_DEVICE)
+    return count
+
+
+_NO_DEVICE = (
+    "The engine 'gpu' found no GPU of NVIDIA (nvidia-smi lists them, and CUDA_VISIBLE_DEVICES may hide some): use "
+    "engine='local'."
+)
+
+
+def _cupy() -> Any:
+    try:
+        return cupy()
+    except ImportError as error:
+        if isinstance(error.__cause__, ModuleNotFoundError) or isinstance(error, ModuleNotFoundError):
+            raise ImportError(f"The engine 'gpu' needs the package 'cupy'. {HOW_TO_INSTALL}") from None
+        raise EngineError(
+            f"The engine 'gpu' cannot load CuPy: {first_line(error)}; a driver of NVIDIA and one package of CuPy that "
+            "suits it, cupy-cuda12x or cupy-cuda13x, are needed."
+        ) from error
+
+
+def _why_none(runtime: Any, error: Exception) -> str:
+    """Return what the driver is too old for, or that there is none, or what else keeps CuPy from finding a device."""
+    driver, built = runtime.driverGetVersion(), runtime.runtimeGetVersion()
+    if not driver or getattr(error, "status", None) == 100:
+        return _NO_DEVICE
+    if driver // 1000 < built // 1000:
+        return (
+            f"The driver of the GPU is too old for CuPy: it knows CUDA {_shown(driver)}, and CuPy was built for "
+            f"{_shown(built)}. Install a newer driver, or the package cupy-cuda{driver // 1000}x in the place of CuPy."
+        )
+    return f"The engine 'gpu' cannot use a GPU: {first_line(error)}."
+
+
+def _shown(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+class Engine:
+    """Run node functions on the GPUs of this machine.
+
+    Nodes are spread over the devices in order; a device has one thread, and works on one node after the other. Replies
+    are added in the order of the nodes: the number of devices does not change the result.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        The nodes. Their samples may be in memory, in files, or on a device already.
+
+    Raises
+    ------
+    ImportError
+        If CuPy is not installed.
+    EngineError
+        If there is no device, or not enough memory.
+    """
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        given = list(nodes)
+        n_devices = min(default_n_nodes(), max(len(given), 1))
+        self._devices = [Device(number) for number in range(n_devices)]
+        self._places = [self._devices[i * n_devices // max(len(given), 1)] for i in range(len(given))]
+        self.nodes: list[Node] = given
+        try:
+            with one_blas_thread():
+                budgets = [self._devices[i].run(partial(_allowed, self._devices[i])) for i in range(n_devices)]
+                self._all(partial(self._load, budgets))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.nodes)
+
+    def ask(self, node_function: NodeFunction[Reply], /, *broadcast: Any) -> Reply:
+        """Run node_function(node, *broadcast) -> (node, reply) at every node; return the sum of the replies."""
+        with one_blas_thread():
+            answers = self._all(partial(self._answer, node_function, broadcast))
+        self.nodes = [node for node, _ in answers]
+        return reduce(add, (reply for _, reply in answers))
+
+    def _all(self, work: Callable[[Device, int], T]) -> list[T]:
+        """Return work(device, number) for all nodes, each device doing its own ones in order."""
+
+        def on(device: Device) -> list[T]:
+            return [work(device, number) for number, place in enumerate(self._places) if place is device]
+
+        if len(self._devices) == 1:
+            return self._devices[0].run(partial(on, self._devices[0]))
+        waiting = [device.start(partial(on, device)) for device in self._devices]
+        for error in [future.exception() for future in waiting]:
+            if error is not None:
+                raise error
+        return [answer for future in waiting for answer in future.result()]
+
+    def _load(self, budgets: list[float], device: Device, number: int) -> None:
+        """Put the samples of a node on a device, as far as they fit."""
+        node, before = self.nodes[number], device.used()
+        try:
+            block = on_device(node.block, device, budgets[device.number])
+        except device.out_of_memory:
+            block = None
+        if block is None and node.block is not None:  # other programs have it
+            device.release()
+            try:
+                block = on_device(node.block, device, 0.0)
+            except device.out_of_memory as error:
+                raise EngineError(_too_little(device, node.samples, first_line(error))) from None
+        budgets[device.number] -= device.used() - before
+        self.nodes[number] = replace(node, block=block)
+
+    def _answer(
+        self, node_function: NodeFunction[Reply], broadcast: tuple[Any, ...], device: Device, number: int
+    ) -> tuple[Node, Reply]:
+        """Return the node and the reply of a function; where memory does not suffice, in smaller chunks."""
+        while True:
+            try:
+                return _at_node.run(node_function, self.nodes[number], broadcast, "gpu")
+            except device.out_of_memory as error:
+                reason = first_line(error)
+            # Nothing refers to what the function had allocated any more.
+            device.release()
+            node = self.nodes[number]
+            smaller = node.block.smaller() if isinstance(node.block, DeviceSamples) else None
+            if smaller is None:
+                raise EngineError(_too_little(device, node.samples, reason))
+            self.nodes[number] = replace(node, block=smaller)
+            del node
+            device.release()
+            where = "no longer kept there, but sent" if isinstance(smaller, StreamedBlock) else "taken"
+            logger.info(
+                f"The memory of GPU {device.number} does not suffice ({reason}): the samples of node {number} are "
+                f"{where} {smaller.size:,} at a time."
+            )
+
+    def close(self, *, wait: bool = True) -> None:
+        """Give back the memory of the devices and end the threads; without ``wait``, return at once."""
+        self.nodes = [replace(node, block=None, Ht=None, scratch=None) for node in self.nodes]
+        for device in self._devices:
+            device.close(wait=wait)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # A user who interrupts a fit does not want to wait for the end of a pass.
+        self.close(wait=kind is None or issubclass(kind, Exception))
+
+
+def _too_little(device: Device, samples: Samples, reason: str) -> str:
+    n, m = samples.shape
+    return (
+        f"The memory of GPU {device.number} does not suffice for {n:,} samples of {m:,} features, even in the smallest "
+        f"chunks ({reason}; {device.free():,} of {device.memory:,} bytes are free): take more nodes on more devices, "
+        "or engine='local'."
+    )
+
+
+def _allowed(device: Device) -> float:
+    """Return how many bytes samples may take on a device."""
+    free, asked = RESIDENT * device.free(), os.environ.get("DBMD_GPU_MEMORY")
+    if not asked:
+        return free
+    try:
+        limit = float(asked)
+    except ValueError:
+        raise EngineError(f"DBMD_GPU_MEMORY must be a number of bytes, or a fraction up to 1. Got {asked!r}.") from None
+    return min(free, limit * device.memory if limit <= 1.0 else limit)
