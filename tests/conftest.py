@@ -7,6 +7,8 @@ import pytest
 
 import profiles  # noqa: F401  (chooses how many examples)
 from dask_cluster import make_client
+from device.found import clear_caches, has_device
+from device.standin import installed
 from engine_params import FIXTURES
 from spark_session import make_session
 
@@ -29,9 +31,18 @@ def leaves_out_slow(config):
     return not (config.getoption("--slow") or "slow" in config.option.markexpr or "::" in "".join(config.args))
 
 
+def is_of_gpu(item):
+    """Return whether a test has a parameter "gpu"."""
+    params = getattr(getattr(item, "callspec", None), "params", {}).values()
+    return any(isinstance(value, str) and value == "gpu" for value in params)
+
+
 def pytest_terminal_summary(terminalreporter, config):
     if leaves_out_slow(config):
         terminalreporter.write_line("Tests that are marked slow were left out: --slow runs them, too.")
+    no_device = "ON A STAND-IN, the slow ones NOT AT ALL: NO GPU WAS FOUND."
+    where = "on the GPU of this machine." if has_device() else no_device
+    terminalreporter.write_line(f"Tests of the engine and the kernel 'gpu' ran {where}")
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects, and before pytest-xdist reads the groups
@@ -41,13 +52,17 @@ def pytest_collection_modifyitems(config, items):
         slow = [item for item in items if item.get_closest_marker("slow")]
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
         config.hook.pytest_deselected(items=slow)
+    if not has_device():
+        slow = [item for item in items if item.get_closest_marker("slow") and is_of_gpu(item)]
+        items[:] = [item for item in items if not (item.get_closest_marker("slow") and is_of_gpu(item))]
+        config.hook.pytest_deselected(items=slow)
     for item in items:
         marks = CLUSTERS.intersection(mark.name for mark in item.iter_markers())
         if not marks:
             continue
         item.add_marker("cluster")
         shared = [name for name in marks if {"cluster", FIXTURES.get(name, name)}.intersection(item.fixturenames)]
-        if shared:
+        if shared and config.pluginmanager.hasplugin("xdist"):
             item.add_marker(pytest.mark.xdist_group("_".join(sorted(shared))))
 
 
@@ -60,6 +75,28 @@ def _signals_are_heard():
 @pytest.fixture
 def rng():
     return np.random.default_rng(42)
+
+
+@pytest.fixture
+def device():
+    """Return CuPy where there is a GPU, else its stand-in, with one device."""
+    clear_caches()
+    if has_device():
+        import cupy
+
+        yield cupy
+        cupy.get_default_memory_pool().free_all_blocks()
+    else:
+        with installed() as cupy:
+            yield cupy
+    clear_caches()
+
+
+@pytest.fixture(autouse=True)
+def _device_for_gpu(request):
+    """Give a device to every test with a parameter "gpu"."""
+    if is_of_gpu(request.node):
+        request.getfixturevalue("device")
 
 
 @pytest.fixture(scope="session")

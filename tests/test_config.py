@@ -57,7 +57,7 @@ WRONG = [
     ("effective_features", 0.0, ValueError, r"must be None or a float > 0\. Got 0\.0\."),
     ("effective_features", np.inf, ValueError, r"must be None or a float > 0\. Got inf\."),
     ("effective_features", "all", TypeError, r"must be None or a float > 0\. Got 'all'\."),
-    ("engine", "cloud", ValueError, r"must be one of 'dask', 'local', 'spark', or.*Got 'cloud'\."),
+    ("engine", "cloud", ValueError, r"must be one of 'dask', 'gpu', 'local', 'spark', or.*Got 'cloud'\."),
     ("engine", 3, TypeError, r"must be a name, or a callable that makes an engine of nodes\. Got 3\."),
     ("n_nodes", 0, ValueError, r"must be None or an int >= 1\. Got 0\."),
     ("forget_factor", 0.0, ValueError, r"must be a float > 0 and <= 1\. Got 0\.0\."),

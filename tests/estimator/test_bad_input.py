@@ -43,7 +43,7 @@ def test_large_finite_numbers_are_no_infinity():
     X = np.full((40, 3), 3e38, np.float32)
     X[::2] = -3e38
     DBMD(2).fit(np.float64(1e-30) * X)
-    from dbmd.estimator._checks import check_finite
+    from dbmd.dataset._finite import check_finite
 
     check_finite(np.full((40, 3), 3e38, np.float32))
 
