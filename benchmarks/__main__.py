@@ -3,6 +3,7 @@
 python -m benchmarks                                all of it; an hour or two on two cores
 python -m benchmarks peers --data covtype           one part, on one data set
 python -m benchmarks --quick                        small parts of the data: to see whether all runs
+python -m benchmarks gpu                            on a machine with a GPU (left out elsewhere); five minutes
 python -m benchmarks table                          only write README.md from what was measured
 """
 
@@ -16,9 +17,10 @@ from pathlib import Path
 
 from benchmarks import tables
 from benchmarks.conduct import measure
+from benchmarks.gpu import device
 from benchmarks.methods import METHODS
 from benchmarks.parts import PARTS
-from benchmarks.plan import CACHE, README, RESULTS, Plan, available_cores
+from benchmarks.plan import CACHE, GPU_PAGE, README, RESULTS, Plan, available_cores
 from benchmarks.sets import SETS
 
 
@@ -32,7 +34,9 @@ def main(arguments: list[str] | None = None) -> None:
     if options.quick and options.results is None:
         options.results = Path(tempfile.gettempdir()) / "dbmd-benchmarks-quick"
     results = options.results or RESULTS
-    parts = options.part or list(PARTS)
+    parts = options.part or [part for part in PARTS if part != "gpu" or device.found()]
+    if "gpu" in parts and not device.found():
+        parser.error("the part gpu needs CuPy and a device that it sees; dbmd info says what is missing.")
     if parts != ["table"]:
         plan = Plan(
             data=tuple(options.data),
@@ -41,6 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
             quick=options.quick,
             threads=options.threads,
             cache=options.cache,
+            full=options.full,
         )
         signal.signal(
             signal.SIGTERM, lambda *_: sys.exit(143)
@@ -53,6 +58,8 @@ def main(arguments: list[str] | None = None) -> None:
     readme = options.readme or README
     tables.write(results, readme)
     print(f"The tables are in {readme}.")
+    if options.readme is None and GPU_PAGE.exists():
+        tables.write_gpu_page(results, GPU_PAGE)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -64,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--repeats", type=int, default=3, help="repetitions, of which medians are taken (3)")
     parser.add_argument("--quick", action="store_true", help="small parts of the data; the README is left alone")
+    parser.add_argument("--full", action="store_true", help="gpu: stream 100 GB from host memory instead of 16 GB")
     parser.add_argument("--resume", action="store_true", help="leave out what was measured with this very code")
     parser.add_argument("--threads", type=int, default=available_cores(), help="for everything that is measured")
     parser.add_argument("--limit", type=float, default=3600.0, help="seconds that one measurement may take (3600)")

@@ -64,6 +64,7 @@ def in_fresh_process(part: str, task: Task, plan: Plan, limit: float) -> Record:
     except subprocess.TimeoutExpired:
         return {"failed": f"not done after {limit:g} s"}
     if done.returncode:
+        print(done.stderr[-3000:], file=sys.stderr, flush=True)
         last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
         return {"failed": last[0][:300]}
     return json.loads(done.stdout.strip().splitlines()[-1])
@@ -71,7 +72,9 @@ def in_fresh_process(part: str, task: Task, plan: Plan, limit: float) -> Record:
 
 def _told(record: dict[str, Any]) -> str:
     """Return what fits in a line of it."""
+    times = {key: value["ms"] for key, value in record.items() if isinstance(value, dict) and "ms" in value}
     short = {key: value for key, value in record.items() if isinstance(value, str | int | float) and key != "cache"}
+    short |= {f"{key} ms": ms for key, ms in times.items()}
     return ", ".join(
         f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in short.items()
     )

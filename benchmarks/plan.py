@@ -10,6 +10,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "benchmarks" / "README.md"
+GPU_PAGE = ROOT / "docs" / "gpu.md"
 RESULTS = ROOT / "benchmarks" / "results"
 CACHE = Path(tempfile.gettempdir()) / "dbmd-benchmarks"
 
@@ -37,6 +38,8 @@ class Plan:
         Small parts of the data, to see whether all runs: what it measures means nothing.
     threads : int
         For everything that is measured.
+    full : bool
+        The largest data as well: 100 GB for the GPU.
     cache : Path
         Folder of the prepared data.
     """
@@ -47,3 +50,4 @@ class Plan:
     quick: bool = False
     threads: int = field(default_factory=available_cores)
     cache: Path = CACHE
+    full: bool = False

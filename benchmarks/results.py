@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gpu import device
 from benchmarks.plan import ROOT, Plan, Record, Task
 from dbmd.experiments.machine import machine
 from dbmd.storage import to_json, write_file
@@ -44,7 +46,7 @@ class Results:
 
         With ``resume``, tasks that were measured with this very code keep theirs and are not run.
         """
-        heading = {"machine": _machine(), "threads": plan.threads, "quick": plan.quick}
+        heading = {"machine": _machine(self.content["part"]), "threads": plan.threads, "quick": plan.quick}
         if any(self.content.get(key) != value for key, value in heading.items()):
             self.content["records"] = []
         code = code_version()
@@ -65,7 +67,7 @@ class Results:
 
 def _is_of(record: Record, task: Task) -> bool:
     """Say whether a record is of a task; it tells more than what the task asked for."""
-    names = ("data", "type", "method", "what", "seed")
+    names = ("data", "type", "method", "what", "where", "r", "seed")
     return all(record.get(name) == task[name] for name in names if name in task)
 
 
@@ -73,8 +75,10 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _machine() -> dict[str, Any]:
+def _machine(part: str) -> dict[str, Any]:
     found = machine()
+    if part == "gpu":
+        return found | {"device": device.about()}
     with suppress(PackageNotFoundError):
         found["versions"]["pyspark"] = version("pyspark")
     return found
@@ -82,16 +86,21 @@ def _machine() -> dict[str, Any]:
 
 @cache
 def code_version() -> str:
-    """Return the commit that is measured; if files differ from it, also a number that stands for them."""
+    """Return the commit that is measured; if files differ from it, also a number that stands for them.
+
+    Where the checkout is a copy without git, DBMD_COMMIT names the commit.
+    """
     files = ["src", "benchmarks/*.py"]
     try:
         commit = _git("rev-parse", "--short=12", "HEAD")
         changes = _git("status", "--porcelain", "--", *files)
     except (OSError, subprocess.CalledProcessError):
-        commit, changes = "unknown", "all"
+        commit = os.environ.get("DBMD_COMMIT", "")
+        commit, changes = commit or "unknown", "" if commit else "all"
     if not changes:
         return commit
-    own = [*(ROOT / "src").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
+    kinds = ("src/**/*.py", "src/**/*.cu*", "benchmarks/**/*.py")
+    own = [path for kind in kinds for path in ROOT.glob(kind)]
     digest = sha256(b"".join(path.read_bytes() for path in sorted(own))).hexdigest()
     return f"{commit} with changes ({digest[:8]})"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from benchmarks.plan import Record
@@ -42,3 +42,11 @@ def number(value: float | None, digits: int = 2) -> str:
     if abs(value) >= 10**digits:
         return f"{value:,.0f}"
     return f"{value:.{digits}g}"
+
+
+def table(*rows: list[str]) -> Iterator[str]:
+    """Yield the lines of a table; the first row is its head."""
+    for place, row in enumerate(rows):
+        yield f"| {' | '.join(entry.replace('|', '&#124;') for entry in row)} |"
+        if place == 0:
+            yield "|" + "---|" * len(row)

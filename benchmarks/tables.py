@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gpu import report
 from benchmarks.methods import METHODS, TITLES
 from benchmarks.parts import PARTS
 from benchmarks.sets import SETS
-from benchmarks.summary import distinct, measured, median, number, ratio, select
+from benchmarks.summary import distinct, measured, median, number, ratio, select, table
 from benchmarks.targets import REPEATS, Contents, h_step_medians, scaling_medians, targets
 from dbmd.experiments.machine import in_words
 from dbmd.storage import write_file
@@ -20,32 +21,39 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 def write(results: Path, readme: Path) -> None:
     """Put the tables of the results in a folder between the two marks of a file; what is around them stays."""
-    text = readme.read_text()
+    _put(readme, tables(_contents(results)))
+
+
+def write_gpu_page(results: Path, page: Path) -> None:
+    """Put what was measured on a GPU between the two marks of a page, if anything was."""
+    content = _contents(results).get("gpu")
+    if content is not None:
+        _put(page, "\n".join(report.page(content)))
+
+
+def _contents(results: Path) -> Contents:
+    paths = {part: results / f"{part}.json" for part in PARTS}
+    return {part: json.loads(path.read_text()) for part, path in paths.items() if path.exists()}
+
+
+def _put(file: Path, tables: str) -> None:
+    text = file.read_text()
     if BEGIN not in text or END not in text:
-        raise ValueError(f"{readme} must have the lines {BEGIN} and {END}, between which the tables go.")
+        raise ValueError(f"{file} must have the lines {BEGIN} and {END}, between which the tables go.")
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
-    paths = {part: results / f"{part}.json" for part in PARTS}
-    contents = {part: json.loads(path.read_text()) for part, path in paths.items() if path.exists()}
-    write_file(readme, f"{before}{BEGIN}\n{tables(contents)}\n{END}{after}".encode())
+    write_file(file, f"{before}{BEGIN}\n{tables}\n{END}{after}".encode())
 
 
 def tables(contents: Contents) -> str:
     """Return all tables as Markdown."""
-    sections = (_machines, _targets, _peers, _limit, _one_pass, _scaling, _h_step, _others)
+    sections = (_machines, _targets, _peers, _limit, _one_pass, _scaling, _h_step, _others, report.section)
     return "\n\n".join("\n".join(lines) for section in sections if (lines := list(section(contents))))
-
-
-def _table(*rows: list[str]) -> Iterator[str]:
-    """Yield the lines of a table; the first row is its head."""
-    for place, row in enumerate(rows):
-        yield f"| {' | '.join(entry.replace('|', '&#124;') for entry in row)} |"
-        if place == 0:
-            yield "|" + "---|" * len(row)
 
 
 def _machines(contents: Contents) -> Iterator[str]:
     """Say on what, when and with which code it was measured."""
+    contents = {part: content for part, content in contents.items() if part != "gpu"}  # has a machine of its own
     for words in dict.fromkeys(in_words(content["machine"]) for content in contents.values()):
         parts = [part for part, content in contents.items() if in_words(content["machine"]) == words]
         records = [record for part in parts for record in contents[part]["records"]]
@@ -71,7 +79,7 @@ def _targets(contents: Contents) -> Iterator[str]:
         for target in targets(contents)
     ]
     yield from ("### Targets", "")
-    yield from _table(["what", "reached", "target", "stretch", ""], *rows)
+    yield from table(["what", "reached", "target", "stretch", ""], *rows)
 
 
 def _peers(contents: Contents) -> Iterator[str]:
@@ -95,7 +103,7 @@ def _peers(contents: Contents) -> Iterator[str]:
         "the largest share."
     )
     yield ""
-    yield from _table(["data", "method", "seconds", "times", "passes", "MB", "accuracy", ""], *rows)
+    yield from table(["data", "method", "seconds", "times", "passes", "MB", "accuracy", ""], *rows)
 
 
 def _peer(data: str, method: str, tried: list[dict[str, Any]], own: float | None) -> list[str]:
@@ -160,7 +168,7 @@ def _limit(contents: Contents) -> Iterator[str]:
     yield ""
     head = ["data", "distance", "the largest", "iterations", "passes", "seconds", "accuracy", "at the limit"]
     head += ["effective features", "seeds"]
-    yield from _table(head, *rows)
+    yield from table(head, *rows)
 
 
 def _one_pass(contents: Contents) -> Iterator[str]:
@@ -183,7 +191,7 @@ def _one_pass(contents: Contents) -> Iterator[str]:
         '(warm) or from none (cold); the last column is over a warm pass with inference = "map".'
     )
     yield ""
-    yield from _table(
+    yield from table(
         ["data", "products", "warm", "cold", "warm over products", "cold over products", "over map"], *rows
     )
 
@@ -193,7 +201,7 @@ def _scaling(contents: Contents) -> Iterator[str]:
     if each:
         first = measured(contents["scaling"])[0]
         yield from ("### Time per sample and pass", "")
-        yield from _table(
+        yield from table(
             [f"samples, {first['m']} features {first['type']}, r = {first['r']}", *(f"{n:,}" for n in each)],
             ["microseconds", *(number(value, 3) for value in each.values())],
         )
@@ -208,7 +216,7 @@ def _h_step(contents: Contents) -> Iterator[str]:
         [str(r), *(number(each.get((r, *column)), 3) for column in columns)] for r in sorted({key[0] for key in each})
     ]
     yield from ("### The H-step alone", "", "Microseconds a sample on one thread.", "")
-    yield from _table(["r", *(f"{dtype}, alpha = {alpha:g}, {start}" for dtype, alpha, start in columns)], *rows)
+    yield from table(["r", *(f"{dtype}, alpha = {alpha:g}, {start}" for dtype, alpha, start in columns)], *rows)
 
 
 def _others(contents: Contents) -> Iterator[str]:
@@ -219,4 +227,4 @@ def _others(contents: Contents) -> Iterator[str]:
         rows.append([f"peak of a fit of {fits[0]['n']:,} x {fits[0]['m']} float32 beyond X and H", beyond])
     if rows:
         yield from ("### Start-up and memory", "")
-        yield from _table(["what", "reached"], *rows)
+        yield from table(["what", "reached"], *rows)

@@ -6,7 +6,7 @@ side next to each other, and ``run(task)``, which returns a record. Each task ru
 
 from __future__ import annotations
 
-from benchmarks.parts import h_step, limit, memory, one_pass, peers, scaling, start_up
+from benchmarks.parts import gpu, h_step, limit, memory, one_pass, peers, scaling, start_up
 
 PARTS = {
     "peers": peers,
@@ -16,4 +16,5 @@ PARTS = {
     "h_step": h_step,
     "start_up": start_up,
     "memory": memory,
+    "gpu": gpu,
 }
