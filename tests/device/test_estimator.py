@@ -328,7 +328,7 @@ def test_the_check_the_report_and_copies(device, tmp_path, local):
 def test_any_type_of_number_is_computed_with_as_on_the_cores(n, dtype):
     Xt, source = made(1, n)
     Xt = np.round(10.0 * np.abs(Xt)).astype(dtype)
-    # Not at samples: rounding would decide on which face of the simplex those are, and faces have covariances of their own.
+    # Not at samples: rounding would decide on which faces of the simplex those are, and faces differ in covariance.
     W = Xt[:R] + np.linspace(0.1, 0.9, R * M).reshape(R, M)
     with installed() as cupy:
         there = model_of(init=W, max_iter=3, tol=0.0)
