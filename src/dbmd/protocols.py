@@ -94,6 +94,10 @@ class Engine(Protocol):
     everything but the block of a node; then it must run a function that :func:`~dbmd.model.node.continues` only after
     the functions that filled the cache (:mod:`dbmd.engines._remote` does this for engines whose nodes are in other
     processes).
+
+    An engine with a faster processor than the driver's may lend it: ``engine.work_on(Xt, work)`` returns ``work(Xt)``,
+    where work takes dense samples of the driver as an array of any kind, and returns arrays of NumPy. Others have no
+    such method.
     """
 
     @property

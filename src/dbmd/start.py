@@ -10,10 +10,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from scipy import sparse
 
+from dbmd._utils.arrays import is_here
 from dbmd._utils.phases import OnPhase, ignore_phase
 from dbmd._utils.threads import one_blas_thread
 from dbmd.config import Config
@@ -35,6 +37,7 @@ from dbmd.model.reduce import can_be_reduced, reduced
 from dbmd.model.result import State
 from dbmd.model.start import (
     STARTS,
+    Clusters,
     Sample,
     draw_sample,
     k_means,
@@ -54,6 +57,8 @@ SAMPLE_NODES, NODE_WORK = 12, 100_000
 SAMPLE_TOL = 0.1  # tolerance of the fit of a sample, relative to that of all samples: an iteration there costs little
 
 FITTING_A_SAMPLE = "fitting the samples drawn"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -137,27 +142,23 @@ def find_start(
     setting.on_phase("clustering the samples drawn")
     with ThreadPoolExecutor(available_threads()) as pool, one_blas_thread():
         # Whatever does not depend on the clusters is done beside them. A thread must not wait for others of its pool.
-        looking, excess = pool.submit(setting.on_sample, sample), None
-        how_noise_is_spread = partial(
-            noise_excess, centred.Xt, source_codes=sample.source_codes, n_sources=setting.n_sources, r=n_patterns
+        looking = pool.submit(setting.on_sample, sample)
+        needs_excess = config.inference == "evidence" and evidence is None
+        clusters, excess = _work_on(
+            setting.engine,
+            centred.Xt,
+            lambda Xt: _cluster_sample(setting, replace(centred, Xt=Xt), seed, pool, needs_excess=needs_excess),
+            r=r,
         )
-        is_needed = config.inference == "evidence" and evidence is None
-        if is_needed and setting.n_sources == 1:  # else it depends on the precision of the sources
-            excess = pool.submit(how_noise_is_spread, weights=sample.weights)
-        clusters = k_means(centred, r, seed, pool.map)
         Xt = clusters.Xt
         candidates = bright_starts(Xt, clusters.weights, r, seed) if parts.has_dark else [clusters.W]
         if D is not None:  # offsets are found from the samples as they are
             Xt = sample.Xt
             if can_be_reduced(Xt, r + setting.n_sources):
                 Xt = reduced(Xt, clusters.weights, r + setting.n_sources, seed, pool.map)
-        if is_needed:
-            if excess is None:
-                found = how_noise_is_spread(weights=clusters.weights, parallel_map=pool.map)
-            else:
-                found = excess.result()
-            evidence = Evidence.of(found, sample.n_of_all, n_patterns)
         looking.result()
+    if excess is not None:
+        evidence = Evidence.of(excess, sample.n_of_all, n_patterns)
     starts = [parts.assemble(setting.with_known(W), D) for W in candidates]
     if config.inference == "map" and not sample.is_worth_a_peak_fit:
         return begin(setting, starts[0])
@@ -168,6 +169,32 @@ def find_start(
     setting.on_phase(FITTING_A_SAMPLE)
     states = _fit_sample(setting, sample, Xt, starts, evidence, descend, on_iteration)
     return replace(_best_fit(states, float(sample.weights.sum())), evidence=evidence)
+
+
+def _work_on(engine: Engine, Xt: Any, work: Callable[[Any], T], *, r: int) -> T:
+    """Return work(Xt) for samples of the driver, shape (n, m); for dense wide ones, where the engine computes."""
+    lent = getattr(engine, "work_on", None)
+    if lent is None or sparse.issparse(Xt) or not can_be_reduced(Xt, r):
+        return work(Xt)
+    found: T = lent(Xt, work)
+    return found
+
+
+def _cluster_sample(
+    setting: Setting, sample: Sample, seed: int, pool: ThreadPoolExecutor, *, needs_excess: bool
+) -> tuple[Clusters, Float | None]:
+    """Return the clusters of a sample, without offsets, and the noise excess of each source if it is needed."""
+    parts, codes = setting.parts, sample.source_codes
+    found = partial(noise_excess, sample.Xt, source_codes=codes, n_sources=setting.n_sources, r=parts.n_patterns)
+    excess: Callable[[], Float] | None = None
+    if needs_excess and setting.n_sources == 1:  # else it depends on the precision of the sources
+        excess = partial(found, weights=sample.weights)
+        if is_here(sample.Xt):  # else another thread would not know where it is
+            excess = pool.submit(excess).result
+    clusters = k_means(sample, parts.n_components, seed, pool.map)
+    if not needs_excess:
+        return clusters, None
+    return clusters, found(weights=clusters.weights, parallel_map=pool.map) if excess is None else excess()
 
 
 def _fit_sample(
@@ -301,7 +328,8 @@ def _find_evidence(setting: Setting, moments: PerSource[Moments], seed: int, sig
         sample = without_offsets(sample, source_means(sample, len(sigma2)))
     with one_blas_thread():
         weights = sample.weights / sigma2[sample.source_codes]
-        excess = noise_excess(sample.Xt, weights, sample.source_codes, len(sigma2), r)
+        found = partial(noise_excess, weights=weights, source_codes=sample.source_codes, n_sources=len(sigma2), r=r)
+        excess = _work_on(setting.engine, sample.Xt, found, r=r)
     return Evidence.of(excess, sample.n_of_all, r)
 
 

@@ -27,6 +27,11 @@ class EngineAround:
         reply: Reply = self.engine.ask(self.wrap(node_function), *broadcast)
         return reply
 
+    @property
+    def work_on(self) -> Any:
+        """What the engine offers for work on the driver, see :class:`~dbmd.protocols.Engine`; None if nothing."""
+        return getattr(self.engine, "work_on", None)
+
     def close(self) -> None:
         """Close the engine."""
         self.engine.close()

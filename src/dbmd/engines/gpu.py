@@ -21,11 +21,13 @@ from operator import add
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
+from numpy.typing import NDArray
+
 from dbmd._utils.logs import logger
 from dbmd._utils.threads import one_blas_thread
 from dbmd.data.block import Samples
 from dbmd.engines import _at_node
-from dbmd.engines._gpu_device import Device
+from dbmd.engines._gpu_device import Device, to_device
 from dbmd.engines._gpu_samples import DeviceSamples, StreamedBlock, on_device
 from dbmd.errors import EngineError, first_line
 from dbmd.kernels._cuda import cupy
@@ -171,6 +173,17 @@ class Engine:
             answers = self._all(partial(self._answer, node_function, broadcast))
         self.nodes = [node for node, _ in answers]
         return reduce(add, (reply for _, reply in answers))
+
+    def work_on(self, Xt: NDArray[Any], work: Callable[[Any], T]) -> T:
+        """Return work(Xt), computed with an array of the first device; on the cores if its memory does not suffice."""
+        device = self._devices[0]
+        try:
+            return device.run(lambda: work(to_device(device, Xt, None, Xt.dtype)))
+        except device.out_of_memory as error:
+            reason = first_line(error)
+        device.release()
+        logger.info(f"The memory of GPU {device.number} does not suffice ({reason}): the start is found on the cores.")
+        return work(Xt)
 
     def _all(self, work: Callable[[Device, int], T]) -> list[T]:
         """Return work(device, number) for all nodes, each device doing its own ones in order."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dbmd._utils.arrays import is_here, namespace, to_host
 from dbmd.model.reduce import MORE, WIDE, ParallelMap, Piece, centred, principal_directions
 from dbmd.model.statistics import Float
 
@@ -104,7 +105,7 @@ def noise_excess(
     Parameters
     ----------
     Xt : array or CSR array of shape (n, m)
-        Samples, in any order that does not sort them.
+        Samples, in any order that does not sort them. Dense ones may be of another kind than NumPy's.
     weights : array of shape (n,)
         Weight of each: the number of samples that it stands for, times its precision.
     source_codes : array of int of shape (n,)
@@ -130,11 +131,12 @@ def noise_excess(
     along, rest, seen = np.zeros((3, n_sources))
     # Narrow samples may have a few features that are much larger than all others: there float32 is not enough.
     dtype = Xt.dtype if min(m, *map(len, halves)) > WIDE * (r + MORE) else np.float64
-    pieces = [*parallel_map(lambda half: centred(Xt[half].astype(dtype, copy=False), weights[half]), halves)]
+    parallel_map = parallel_map if is_here(Xt) else map  # other threads do not know where it is
+    pieces = [*parallel_map(lambda half: centred(_rows(Xt, half).astype(dtype, copy=False), weights[half]), halves)]
     directions = [*parallel_map(lambda half: _leading(half, count, r), pieces)]
     for test, known, of_other in zip(halves, pieces, directions[::-1], strict=True):
-        squares = np.square(np.concatenate([piece.scores(of_other) for piece in known]), dtype=np.float64)
-        norms = np.concatenate([piece.norms() for piece in known])
+        squares = np.square(np.concatenate([to_host(piece.scores(of_other)) for piece in known]), dtype=np.float64)
+        norms = np.concatenate([to_host(piece.norms()) for piece in known])
         off = np.maximum(norms - squares[:, : r - 1].sum(axis=1), 0.0) / (m - r + 1)
         along += np.bincount(source_codes[test], weights[test] * squares[:, r - 1 :].mean(axis=1), n_sources)
         rest += np.bincount(source_codes[test], weights[test] * off, n_sources)
@@ -154,6 +156,11 @@ def golden(rows: NDArray[np.integer]) -> Float:
     return found
 
 
+def _rows(Xt: Any, rows: NDArray[np.intp]) -> Any:
+    """Return some of the samples, which may be an array of any kind."""
+    return Xt[namespace(Xt).asarray(rows)]
+
+
 def _leading(pieces: list[Piece], count: int, r: int) -> Float:
     """Return the leading principal directions of samples about their mean, shape (m, count)."""
     n, m = sum(len(piece.weights) for piece in pieces), len(pieces[0].mean)
@@ -162,10 +169,10 @@ def _leading(pieces: list[Piece], count: int, r: int) -> Float:
     if m <= n:
         scatter = np.sum([piece.scattered(np.eye(m)) for piece in pieces], axis=0, dtype=np.float64)
         return np.asarray(np.linalg.eigh(scatter)[1][:, ::-1][:, :count])
-    roots = [np.sqrt(piece.weights)[:, None] for piece in pieces]
+    roots = [np.sqrt(to_host(piece.weights))[:, None] for piece in pieces]
     scaled = np.concatenate([(_dense(p.Xt) - p.rest) * root for p, root in zip(pieces, roots, strict=True)])
     return np.asarray(np.linalg.svd(scaled, full_matrices=False)[2][:count].T)
 
 
 def _dense(Xt: Any) -> Float:
-    return np.asarray(Xt.toarray() if sparse.issparse(Xt) else Xt, np.float64)
+    return np.asarray(Xt.toarray() if sparse.issparse(Xt) else to_host(Xt), np.float64)

@@ -1,6 +1,7 @@
 """Wide samples in the space of their leading principal directions, where clustering and fitting cost little.
 
-Noise has components along all directions, but r clusters differ along r - 1 directions only.
+Noise has components along all directions, but r clusters differ along r - 1 directions only. Dense samples may be
+arrays of NumPy, or of another kind: then products with them are computed where they are, and all results are of NumPy.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dbmd._utils.arrays import is_here, namespace, to_host
 from dbmd.model.low_rank import LowRank
 from dbmd.model.statistics import Float, squared_norms
 
@@ -50,9 +52,10 @@ def reduced(Xt: Any, weights: Float, r: int, seed: int, parallel_map: ParallelMa
     parallel_map : callable
         As ``map``; it may run in threads.
     """
+    parallel_map = parallel_map if is_here(Xt) else map  # other threads do not know where it is
     pieces = centred(Xt, weights, parallel_map)
     basis = principal_directions(pieces, r + MORE, seed, parallel_map)
-    found = [*parallel_map(lambda piece: (piece.scores(basis), piece.norms()), pieces)]
+    found = [*parallel_map(lambda piece: (to_host(piece.scores(basis)), to_host(piece.norms())), pieces)]
     scores, norms = (np.concatenate(each).astype(np.float64, copy=False) for each in zip(*found, strict=True))
     # A negative difference is rounding.
     return LowRank(scores, basis, pieces[0].mean, np.maximum(norms - squared_norms(scores), 0.0))
@@ -60,22 +63,24 @@ def reduced(Xt: Any, weights: Float, r: int, seed: int, parallel_map: ParallelMa
 
 def centred(Xt: Any, weights: Float, parallel_map: ParallelMap = map) -> list[Piece]:
     """Return samples, shape (n, m), about their mean, in pieces; weights, shape (n,), are scaled to sum to one."""
-    n, m = Xt.shape
-    edges = np.linspace(0, n, max(1, min(PIECES, n // PIECE)) + 1).astype(int)
+    (n, m), xp = Xt.shape, namespace(Xt)
+    # Elsewhere all samples are worked on at once.
+    edges = np.linspace(0, n, max(1, min(PIECES, n // PIECE) if is_here(Xt) else 1) + 1).astype(int)
     rows = [slice(i, j) for i, j in pairwise(edges.tolist())]
     dtype = np.dtype(np.float64) if sparse.issparse(Xt) or Xt.dtype != np.float32 else Xt.dtype
-    own = (weights / weights.sum()).astype(dtype)
+    own = xp.asarray(weights / weights.sum(), dtype)
     about = np.zeros(m, dtype)
     if not sparse.issparse(Xt):  # in float32 the mean is not exact; what it lacks is found from the differences
         about = _total(parallel_map(lambda part: own[part] @ Xt[part], rows)).astype(dtype)
-    less = [*parallel_map(lambda part: Xt[part].astype(dtype) if sparse.issparse(Xt) else Xt[part] - about, rows)]
+    there = xp.asarray(about)
+    less = [*parallel_map(lambda part: Xt[part].astype(dtype) if sparse.issparse(Xt) else Xt[part] - there, rows)]
     rest = _total(parallel_map(lambda part, each: own[part] @ each, rows, less))
     return [Piece(each, rest, own[part], about + rest) for each, part in zip(less, rows, strict=True)]
 
 
 def _total(arrays: Iterable[Any]) -> Float:
     """Return the sum of arrays in float64, in their order."""
-    return np.asarray(np.sum([*arrays], axis=0, dtype=np.float64))
+    return np.asarray(np.sum([to_host(array) for array in arrays], axis=0, dtype=np.float64))
 
 
 def principal_directions(pieces: list[Piece], count: int, seed: int, parallel_map: ParallelMap = map) -> Float:
@@ -121,21 +126,24 @@ class Piece:
 
     def taken(self, rows: NDArray[np.intp]) -> Piece:
         """Return some of the samples, by their positions."""
+        rows = namespace(self.Xt).asarray(rows)
         return Piece(self.Xt[rows], self.rest, self.weights[rows], self.mean)
 
     def scores(self, basis: Float) -> NDArray[Any]:
         """Return the coordinates of the samples along the columns of a basis, shape (n_i, k)."""
-        dtype = self.weights.dtype
+        xp, dtype = namespace(self.Xt), self.weights.dtype
         with np.errstate(invalid="ignore"):  # see dbmd.engines._at_node
-            return np.asarray(self.Xt @ basis.astype(dtype, copy=False) - (self.rest @ basis).astype(dtype))
+            return xp.asarray(self.Xt @ xp.asarray(basis, dtype) - xp.asarray(self.rest @ basis, dtype))
 
     def scattered(self, basis: Float) -> NDArray[Any]:
         """Return the part of this piece in the covariance of all samples times a basis, shape (m, k)."""
         weighted = self.scores(basis) * self.weights[:, None]
         with np.errstate(invalid="ignore"):
-            return np.asarray((weighted.T @ self.Xt).T - np.outer(self.rest, weighted.sum(axis=0)))
+            found = to_host(weighted.T @ self.Xt).T
+        return np.asarray(found - np.outer(self.rest, to_host(weighted.sum(axis=0))))
 
     def norms(self) -> NDArray[Any]:
         """Return the squared distances from the mean, shape (n_i,)."""
-        rest = self.rest.astype(self.weights.dtype)
-        return np.asarray(squared_norms(self.Xt) - 2.0 * (self.Xt @ rest) + rest @ rest)
+        xp = namespace(self.Xt)
+        rest = xp.asarray(self.rest, self.weights.dtype)
+        return xp.asarray(squared_norms(self.Xt) - 2.0 * (self.Xt @ rest) + rest @ rest)
