@@ -123,13 +123,14 @@ def test_an_engine_that_prepares_samples_lends_what_the_engine_has(device):
 def test_without_memory_for_the_samples_drawn_the_start_is_found_here(device, used, monkeypatch, caplog):
     expected = fit("local", X, SOURCE, n_components=R, n_nodes=1)
     caplog.set_level(logging.INFO, "dbmd")
-    used_before = gpu.to_device
+    work_on = gpu.Engine.work_on
 
-    def full(device, *args):
-        standin_cuda.machine.pool(0).fail_at = standin_cuda.machine.pool(0).n_allocations + 3
-        return used_before(device, *args)
+    def short_of_memory(self, Xt, work):
+        pool = standin_cuda.machine.pool(0)
+        pool.fail_at = pool.n_allocations + 3  # there is room for the samples, and for little more
+        return work_on(self, Xt, work)
 
-    monkeypatch.setattr(gpu, "to_device", full)
+    monkeypatch.setattr(gpu.Engine, "work_on", short_of_memory)
     found = fit("gpu", X, SOURCE, n_components=R)
     assert used == ["cupy", "numpy"]
     assert "the start is found on the cores" in caplog.text

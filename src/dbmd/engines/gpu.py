@@ -27,7 +27,7 @@ from dbmd._utils.logs import logger
 from dbmd._utils.threads import one_blas_thread
 from dbmd.data.block import Samples
 from dbmd.engines import _at_node
-from dbmd.engines._gpu_device import Device, to_device
+from dbmd.engines._gpu_device import Device
 from dbmd.engines._gpu_samples import DeviceSamples, StreamedBlock, on_device
 from dbmd.errors import EngineError, first_line
 from dbmd.kernels._cuda import cupy
@@ -178,7 +178,7 @@ class Engine:
         """Return work(Xt), computed with an array of the first device; on the cores if its memory does not suffice."""
         device = self._devices[0]
         try:
-            return device.run(lambda: work(to_device(device, Xt, None, Xt.dtype)))
+            return device.run(lambda: work(cupy().asarray(Xt)))  # to pin memory would take longer than it saves
         except device.out_of_memory as error:
             reason = first_line(error)
         device.release()
