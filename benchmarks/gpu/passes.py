@@ -79,6 +79,7 @@ def difference(one: Any, other: Any) -> float:
 
 def pieces(task: Task) -> Record:
     """Return milliseconds of what a pass calls, each alone: the rest of a pass is launches, copies and the host."""
+    from dbmd.model.evidence import Evidence
     from dbmd.registry import load
 
     kernel = load("kernels", "gpu")
@@ -90,7 +91,7 @@ def pieces(task: Task) -> Record:
     offset = kernel.asarray((c @ centred).astype(X.dtype))
     Bt = kernel.products(Xt, on_device, offset)
     Ht = kernel.solve_h(Q, Bt, a)
-    every = 4 if task["r"] > 12 else 1  # covariances of one sample in four, as in a fit of many
+    every = Evidence.of([1.0], task["n"], task["r"]).one_in  # covariances of a part of the samples, as in a fit
 
     def sums(turn: int) -> Any:
         found = kernel.Sums(task["m"], task["r"], X.dtype)

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from dbmd.model import evidence as module
-from dbmd.model.evidence import ONE_IN, Evidence, pooled
+from dbmd.model.evidence import ENOUGH_SAMPLES, MOST_FOR_ONE, Evidence, pooled
 from strategies import generators
 
 
@@ -76,7 +76,14 @@ def test_samples_that_are_all_alike_have_none():
 def test_up_to_twelve_components_or_so_many_samples_all_covariances_are_computed():
     assert Evidence.of([1.0], 10**9, 12).counted(np.arange(10)) is None
     assert Evidence.of([1.0], 100_000, 50).counted(np.arange(10)) is None
-    assert Evidence.of([1.0], 100_001, 13).one_in == ONE_IN
+    assert Evidence.of([1.0], 100_001, 13).one_in > 1
+
+
+@given(n=st.integers(1, 10**9), r=st.integers(2, 100))
+def test_covariances_of_enough_samples_are_computed_and_none_stands_for_too_many(n, r):
+    one_in = Evidence.of([1.0], n, r).one_in
+    assert n / one_in >= min(n, ENOUGH_SAMPLES)
+    assert 1 <= one_in <= MOST_FOR_ONE
 
 
 @pytest.mark.parametrize("period", [1, 2, 3, 4, 8, 12, 100])
@@ -84,7 +91,7 @@ def test_rows_that_are_counted_are_spread_evenly_also_among_every_second_or_twel
     evidence = Evidence.of([1.0], 10**6, 20)
     for first in range(min(period, 5)):
         part = evidence.counted(np.arange(first, 10**6, period)).mean()
-        assert_allclose(part, 1.0 / ONE_IN, rtol=0.01)
+        assert_allclose(part, 1.0 / evidence.one_in, rtol=0.02)
     rows = np.array([5, 123_456_789_012, 7])
     assert (evidence.counted(rows) == [evidence.counted(rows[i : i + 1])[0] for i in range(3)]).all()
 

@@ -21,8 +21,8 @@ from dbmd._utils.arrays import is_here, namespace, to_host
 from dbmd.model.reduce import MORE, WIDE, ParallelMap, Piece, centred, principal_directions
 from dbmd.model.statistics import Float
 
-MANY_SAMPLES, MANY_COMPONENTS = 100_000, 12  # beyond both, covariances are computed for one sample in four
-ONE_IN = 4
+MANY_SAMPLES, MANY_COMPONENTS = 100_000, 12  # beyond both, covariances are computed for a part of the samples
+ENOUGH_SAMPLES, MOST_FOR_ONE = 25_000, 16  # the part has so many; one stands for at most so many
 FEW = 50  # samples: in a source with fewer, its own noise excess counts for less than that of all sources
 ENOUGH_NUMBERS = 2_000_000  # stored entries of the samples that the noise excess is estimated from
 
@@ -46,7 +46,7 @@ class Evidence:
 
     @classmethod
     def of(cls, excess: Iterable[float], n_samples: int, n_components: int) -> Evidence:
-        """Return the evidence for n_samples; of very many, one covariance in four gives H H' to 1e-3.
+        """Return the evidence for n_samples; of very many, the covariances of 25,000 give H H' to 1e-3.
 
         Parameters
         ----------
@@ -56,7 +56,8 @@ class Evidence:
             Samples in the whole data, components.
         """
         is_much = n_samples > MANY_SAMPLES and n_components > MANY_COMPONENTS
-        return cls(tuple(float(each) for each in excess), ONE_IN if is_much else 1)
+        one_in = min(n_samples // ENOUGH_SAMPLES, MOST_FOR_ONE) if is_much else 1
+        return cls(tuple(float(each) for each in excess), one_in)
 
     def counted(self, rows: NDArray[np.integer]) -> NDArray[np.bool_] | None:
         """Return which rows, by their numbers in the whole data, have a covariance computed, shape (n,); None: all."""
