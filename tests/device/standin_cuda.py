@@ -461,7 +461,7 @@ class Function:
         self._function = compiled.Function(library, name)
 
     def __call__(self, grid, block, args, *, shared_mem=0, stream=None):
-        from .standin import ndarray
+        from .standin_array import ndarray
 
         assert len(grid) <= 3, "grid"
         assert shared_mem <= self.max_dynamic_shared_size_bytes, "not enough shared memory was asked for"
