@@ -13,6 +13,7 @@ from dbmd.kernels import reference
 from dbmd.memberships import MembershipModel, write_memberships
 from dbmd.model.node import Node
 from dbmd.model.profile import Profile
+from dbmd.model.start import nearest
 from dbmd.model.statistics import Quadratic, Statistics, Summary
 from dbmd.survey import survey
 from dbmd.sweep import summarise, sweep, sweep_and_keep
@@ -206,6 +207,27 @@ def test_squared_norms_are_those_about_the_origin_of_this_sweep(rng):
         node, stats = sweep(node, W, sigma2=SIGMA2, prior=PRIORS["none"], origin=origin)
         for c, s in stats.items():
             assert_allclose(s.sq_norm, ((Xt[SOURCES["sorted"] == c] - origin) ** 2).sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("sources", SOURCES.values(), ids=SOURCES)
+@pytest.mark.parametrize("n_nodes", [1, 4])
+def test_samples_that_were_projected_are_as_far_from_W_as_before(n_nodes, sources, rng):
+    """Along a direction in which W does not reach, only the squared lengths of samples count."""
+    Xt, W = data(rng)
+    along, weights = rng.normal(size=N), rng.random(N) + 0.5
+    whole = partition(np.column_stack([Xt, along]), sources, n_nodes, weights=weights)
+    inside = partition(Xt, sources, n_nodes, weights=weights, off=along**2)
+    high = np.vstack([W, np.zeros(R)])
+    for ask in (nearest, partial(a_pass(PRIORS["none"]), warm=False), a_pass(PRIORS["none"])):
+        with Engine(whole) as features, Engine(inside) as coordinates:
+            expected, found = features.ask(ask, high), coordinates.ask(ask, W)
+            again = coordinates.ask(ask, W)
+        for c in np.unique(sources):
+            assert_allclose(found[c].sq_norm, expected[c].sq_norm)
+            assert_allclose(again[c].sq_norm, expected[c].sq_norm)
+            assert_allclose(found[c].squares(W), expected[c].squares(high))
+            assert_allclose(found[c].XHt, expected[c].XHt[:M], atol=1e-10)
+            assert_allclose(found[c].HHt, expected[c].HHt, atol=1e-10)
 
 
 @pytest.mark.parametrize("keeps", [True, False])

@@ -211,27 +211,28 @@ def _fit_sample(
     Where nothing but the samples says what W is like, reduced samples are fitted in their coordinates.
     """
     config, dtype, parts = setting.config, setting.dtype, setting.parts
-    space = None
-    if isinstance(Xt, LowRank) and _is_plain(setting):
-        space = Coordinates.of(Xt)
-        Xt, starts = space.inside(Xt), [space.of_points(V) for V in starts]
+    space = Coordinates.of(Xt) if isinstance(Xt, LowRank) and _is_plain(setting) else None
+    starts = starts if space is None else [space.of_points(V) for V in starts]
     # In float64 whatever the type of the data: the many small moves of this fit would be lost in the rounding of
-    # float32. Of reduced samples everything but the memberships is in float64 anyway.
-    sample_type = dtype if isinstance(Xt, LowRank) else np.dtype(np.float64)
+    # float32. Of reduced samples in features everything but the memberships is in float64 anyway.
+    sample_type = dtype if isinstance(Xt, LowRank) and space is None else np.dtype(np.float64)
+    rounding = 0.0  # of the samples, in coordinates
+    if space is not None:
+        rounding = space.factor * float(np.finfo(dtype).eps) ** 2 * float(np.mean(np.square(space.offset)))
     if evidence is not None:
         evidence = Evidence.of(evidence.excess, len(sample.source_codes), parts.n_patterns)
         evidence = evidence if space is None else space.evidence(evidence)
-    states = []
-    with LocalEngine(_nodes_on_the_driver(sample, Xt, parts.n_patterns, sample_type)) as driver, one_blas_thread():
+    nodes = _nodes_on_the_driver(sample, Xt, parts.n_patterns, sample_type, in_coordinates=space is not None)
+    found = []
+    with LocalEngine(nodes) as driver, one_blas_thread():
         sample_config = replace(config, solver="exact", solver_options=None, tol=SAMPLE_TOL * config.tol)
         sample_setting = replace(setting, engine=driver, config=sample_config, dtype=sample_type)
         for V in starts:
             state = replace(begin(sample_setting, V), evidence=evidence)
-            if space is not None:
-                rounding = float(np.finfo(dtype).eps) ** 2 * float(np.mean(np.square(space.offset)))
-                state = replace(state, floor=max(state.floor, space.factor * rounding))
-            states.append(descend(state, sample_setting, on_iteration))
-    return [_for_all_samples(state, dtype, sample_type, space) for state in states]
+            floor = max(state.floor * least_level(dtype) / least_level(sample_type), rounding)
+            state = descend(replace(state, floor=max(state.floor, rounding)), sample_setting, on_iteration)
+            found.append(_for_all_samples(replace(state, floor=floor), dtype, space))
+    return found
 
 
 def _is_plain(setting: Setting) -> bool:
@@ -241,12 +242,10 @@ def _is_plain(setting: Setting) -> bool:
     return is_free and not config.prior.any() and isinstance(config.noise, str)
 
 
-def _for_all_samples(
-    state: State, dtype: np.dtype[Any], sample_type: np.dtype[Any], space: Coordinates | None
-) -> State:
-    """Return the state of all samples, of a type, after a fit of some of them, of another type and in coordinates."""
-    floor = state.floor * least_level(dtype) / least_level(sample_type)
+def _for_all_samples(state: State, dtype: np.dtype[Any], space: Coordinates | None) -> State:
+    """Return the state of all samples, of a type, after a fit of some of them, which may have been in coordinates."""
     V, sigma2, origin, lbfgs = state.V, state.sigma2, state.origin, state.lbfgs.for_other_samples()
+    floor = state.floor
     if space is not None:
         V, origin, lbfgs = space.points(V), space.points(origin[:, None])[:, 0], space.steps(lbfgs)
         sigma2, floor = sigma2 / space.factor, floor / space.factor
@@ -333,7 +332,9 @@ def _find_evidence(setting: Setting, moments: PerSource[Moments], seed: int, sig
     return Evidence.of(excess, sample.n_of_all, r)
 
 
-def _nodes_on_the_driver(sample: Sample, Xt: Any, r: int, dtype: np.dtype[Any]) -> list[Node]:
+def _nodes_on_the_driver(
+    sample: Sample, Xt: Any, r: int, dtype: np.dtype[Any], *, in_coordinates: bool = False
+) -> list[Node]:
     """Return nodes of a sample, sorted by source so that there are few chunks.
 
     Reduced samples keep what was found for their gaps; all others have gaps again.
@@ -348,6 +349,8 @@ def _nodes_on_the_driver(sample: Sample, Xt: Any, r: int, dtype: np.dtype[Any]) 
         Components.
     dtype : dtype
         Type to compute with.
+    in_coordinates : bool
+        Whether the nodes have the coordinates of reduced samples, and of their distances from the space only the sums.
     """
     n = len(sample.weights)
     n_nodes = int(np.clip(np.sqrt(n * r**2 / NODE_WORK), 1, SAMPLE_NODES))
@@ -358,6 +361,8 @@ def _nodes_on_the_driver(sample: Sample, Xt: Any, r: int, dtype: np.dtype[Any]) 
         order = np.argsort(source_codes, kind="stable")
         Xt, weights, source_codes = Xt[order], weights[order], source_codes[order]
     of_all = int(source_codes[0]) if source_codes[0] == source_codes[-1] else source_codes
+    if in_coordinates:
+        return partition(Xt.scores, of_all, n_nodes, dtype, weights=weights, off=Xt.off)
     nodes = partition(Xt, of_all, n_nodes, dtype, weights=weights)
     if gaps is None:
         return nodes

@@ -90,9 +90,9 @@ def sweep(
     stats = PerSource({c: each.stats for c, each in found.items()})
     if has_gaps:
         norms = None  # what is expected in gaps changes from pass to pass
-    elif norms is None:
-        norms = {c: s.sq_norm for c, s in stats.items()}
     else:
+        off = node.samples.off
+        norms = norms or {c: s.sq_norm + off.get(c, 0.0) for c, s in stats.items()}
         stats = PerSource({c: replace(s, sq_norm=norms[c]) for c, s in stats.items()})
     return replace(node, Ht=Ht, norms=norms, origin=origin, stats=None, quadratic=None, scratch=None), stats
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -144,9 +144,13 @@ class Samples(ABC):
         Whether chunks are consecutive samples in memory, which need not be gathered.
     first_row : int
         Number of the first sample in the whole data: what random choices are keyed by.
+    off : dict of int to float
+        For each source the squared distances of its samples from the space that they were projected on, summed; by
+        default there are none.
     """
 
     first_row: int
+    off: Mapping[int, float] = MappingProxyType({})
 
     @property
     @abstractmethod
@@ -213,6 +217,8 @@ class Block(Samples):
         The known class of each sample.
     weights : array of shape (n_i,), optional
         For how many samples each stands; by default for itself.
+    off : dict of int to float
+        For each source the squared distances of its samples from the space that they were projected on, summed.
     """
 
     Xt: Any
@@ -221,6 +227,7 @@ class Block(Samples):
     as_type: np.dtype[Any] | None = None
     class_codes: NDArray[np.intp] | None = None
     weights: NDArray[np.float64] | None = None
+    off: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -19,6 +19,7 @@ def partition(
     dtype: np.dtype[Any] | None = None,
     class_codes: NDArray[np.intp] | None = None,
     weights: NDArray[np.float64] | None = None,
+    off: NDArray[np.float64] | None = None,
 ) -> list[Node]:
     """Return nodes of consecutive samples, of sizes that differ by at most one; views, not copies.
 
@@ -36,12 +37,22 @@ def partition(
         The known class of each sample.
     weights : array of shape (n,), optional
         For how many samples each stands; by default for itself.
+    off : array of shape (n,), optional
+        Squared distance of each sample from the space that they were projected on, if they were.
 
     Returns
     -------
     list of Node
     """
     n = Xt.shape[0]
+    squares = off if off is None or weights is None else weights * off
+
+    def summed(start: int, stop: int) -> dict[int, float]:
+        if squares is None:
+            return {}
+        codes = np.broadcast_to(source_codes, n)[start:stop]
+        return dict(enumerate(np.bincount(codes, squares[start:stop]).tolist()))
+
     edges = np.linspace(0, n, min(n_nodes, max(n, 1)) + 1).astype(int)
     return [
         Node(
@@ -53,6 +64,7 @@ def partition(
                 as_type=dtype,
                 class_codes=None if class_codes is None else class_codes[start:stop],
                 weights=None if weights is None else weights[start:stop],
+                off=summed(int(start), int(stop)),
             ),
         )
         for start, stop in pairwise(edges)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -179,6 +179,11 @@ class DeviceSamples(Samples):
     def kernel(self) -> str:
         """Name of the kernel that works on the chunks."""
         return "gpu"
+
+    @property
+    def off(self) -> Mapping[int, float]:  # type: ignore[override]
+        """For each source the squared distances of its samples from the space that they were projected on, summed."""
+        return self.host.off
 
     @property
     def size(self) -> int:

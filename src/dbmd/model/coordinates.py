@@ -46,11 +46,6 @@ class Coordinates:
         m, k = self.directions.shape
         return m / k
 
-    def inside(self, Xt: LowRank) -> LowRank:
-        """Return the samples in coordinates, shape (n, k); their distances from the space are kept."""
-        k = self.directions.shape[1]
-        return LowRank(Xt.scores, np.eye(k), np.zeros(k), Xt.off)
-
     def of_points(self, W: Float) -> Float:
         """Return points of the space, shape (m, r), in coordinates, shape (k, r)."""
         return self.directions.T @ (W - self.offset[:, None])

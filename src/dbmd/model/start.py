@@ -273,7 +273,8 @@ def nearest(
             sums[chunk.source_code] = kernel.Sums(len(V), len(centres), block.dtype)
         sums[chunk.source_code].add(chunk.Xt, Ht, chunk.weights, norms=True)
     found = {source_code: each.total() for source_code, each in sums.items()}
-    return node, PerSource({c: Statistics.of(each, origin - shift) for c, each in found.items() if each.n})
+    stats = {c: Statistics.of(each, origin - shift) for c, each in found.items() if each.n}
+    return node, PerSource({c: replace(s, sq_norm=s.sq_norm + block.off.get(c, 0.0)) for c, s in stats.items()})
 
 
 def _precision_of(found: PerSource[Summary]) -> dict[int, float]:
