@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")])
 LINK = re.compile(r"\[[^\]\[]*\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-# Their code needs no cluster, and no data that have to be downloaded; tests/test_spark.py runs that of spark-ml.md.
+# Their code needs no cluster, and no data that have to be downloaded; tests/spark/test_page.py runs spark-ml.md.
 RUN = (
     "extending",
     "how-many",
