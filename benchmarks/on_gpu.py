@@ -4,7 +4,8 @@ For a machine with a GPU on which dbmd is not installed. Needed are CuPy, NumPy,
 pytest and hypothesis; tests that need more (cvxpy, Spark, Dask) are left out, which their summary says. It takes some
 minutes. Without a device, the tests run on the stand-in, and nothing is measured.
 
-Into the folder go ``suite.log``, ``bench.log``, ``gpu.json`` (which belongs in benchmarks/results), ``tables.md`` and
+The tests are shared among some processes, which use one device together: most of their time they wait for compilers.
+Into the folder go ``suite-*.log``, ``bench.log``, ``gpu.json`` (which belongs in benchmarks/results), ``tables.md`` and
 ``summary.md``. DBMD_COMMIT names the commit where the checkout has no git.
 """
 
@@ -17,6 +18,7 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ import pytest
 from benchmarks.plan import ROOT
 
 FOLDERS = ["tests/kernels", "tests/device", "tests/engines"]
+SHARE = "DBMD_SHARE_OF_TESTS"
 OPTIONAL = ("cvxpy", "dask", "distributed", "pyspark", "py4j", "anndata", "matplotlib", "click", "tqdm")
 
 
@@ -36,14 +39,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--full", action="store_true", help="stream 100 GB from host memory instead of 16 GB")
     parser.add_argument("--tests-only", action="store_true", help="measure nothing")
     parser.add_argument("--bench-only", action="store_true", help="run no tests")
+    parser.add_argument("--processes", type=int, default=4, help="that share the tests")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds of a measurement; of the tests twice that")
     parser.add_argument("tests", nargs="*", help=f"what to give to pytest instead of {' '.join(FOLDERS)}")
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
     lines, good = [], True
     if not options.bench_only:
-        passed, words = suite(options.tests or FOLDERS, options.folder, 2.0 * options.limit)
-        lines, good = [f"Tests: {words}"], passed
+        passed, words = suite(options.tests or FOLDERS, options.folder, 2.0 * options.limit, options.processes)
+        lines, good = [f"Tests: {each}" for each in words], passed
     if not options.tests_only:
         measured, more = bench(options.folder, options)
         lines, good = [*lines, *more], good and measured
@@ -60,26 +64,45 @@ def environment() -> dict[str, str]:
     return os.environ | quick | {"PYTHONPATH": os.pathsep.join(path), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def suite(tests: list[str], folder: Path, limit: float) -> tuple[bool, str]:
-    """Run tests; return whether all passed, and the last line of pytest. Their output is in ``suite.log``."""
+def suite(tests: list[str], folder: Path, limit: float, processes: int = 1) -> tuple[bool, list[str]]:
+    """Run tests; return whether all passed, and the last line of each process. ``suite-*.log`` have their output.
+
+    Parameters
+    ----------
+    tests : list of str
+        What to give to pytest.
+    folder : Path
+        For the output.
+    limit : float
+        Seconds after which they are stopped.
+    processes : int
+        That share the tests.
+    """
+    with ThreadPoolExecutor(processes) as pool:
+        logs = [folder / f"suite-{number}.log" for number in range(processes)]
+        shares = [f"{number}/{processes}" for number in range(processes)]
+        found = list(pool.map(lambda log, share: _run(tests, log, share, limit), logs, shares))
+    for log in logs:
+        print(log.read_text()[-8000 // processes :], flush=True)
+    codes = {code for code, _ in found}  # a share may have no test, but not all of them
+    return 0 in codes and codes <= {0, int(pytest.ExitCode.NO_TESTS_COLLECTED)}, [words for _, words in found]
+
+
+def _run(tests: list[str], log: Path, share: str, limit: float) -> tuple[int | None, str]:
+    """Run a share of tests; return the exit status, None if they were stopped, and the last line of pytest."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "benchmarks.on_gpu", *tests]
     command += ["-m", "not cluster", "-o", "addopts=-rfEs", "--durations=15", "--tb=short", "--maxfail=50"]
-    clock = time.perf_counter()
-    log = folder / "suite.log"
+    clock, env = time.perf_counter(), environment() | {SHARE: share}
     with open(log, "w") as out:
         try:
-            done = subprocess.run(
-                command, cwd=ROOT, env=environment(), stdout=out, stderr=subprocess.STDOUT, timeout=limit
-            )
+            done = subprocess.run(command, cwd=ROOT, env=env, stdout=out, stderr=subprocess.STDOUT, timeout=limit)
             code = done.returncode
         except subprocess.TimeoutExpired:
             code = None
-    text = log.read_text().strip()
-    print(text[-8000:], flush=True)
-    last = text.splitlines()[-1] if text else "no output"
+    last = (log.read_text().strip().splitlines() or ["no output"])[-1]
     if code is None:
-        return False, f"not done after {limit:g} s; the last line was: {last}"
-    return code == 0, f"{last.strip('= ')} ({time.perf_counter() - clock:.0f} s, exit status {code})"
+        return None, f"not done after {limit:g} s; the last line was: {last}"
+    return code, f"{last.strip('= ')} ({time.perf_counter() - clock:.0f} s, exit status {code})"
 
 
 def bench(folder: Path, options: argparse.Namespace) -> tuple[bool, list[str]]:
@@ -116,6 +139,8 @@ def bench(folder: Path, options: argparse.Namespace) -> tuple[bool, list[str]]:
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     """Leave out tests that have nothing to do with a device: they pass without one, too."""
     chosen = [item for item in items if "gpu" in item.nodeid or "device/" in item.nodeid or "device" in names(item)]
+    number, shares = map(int, os.environ.get(SHARE, "0/1").split("/"))
+    chosen = chosen[number::shares]
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = chosen
 
