@@ -179,7 +179,7 @@ class HStep:
     def check(self) -> None:
         """Raise a DataError if products elsewhere that were not looked at yet left the range of their type."""
         while self.unseen:
-            self._check(self.unseen.pop())
+            self._check(to_host(self.unseen.pop()))  # a copy is cheaper than a function of an array elsewhere
 
     def _check(self, total: Any) -> None:
         """Raise a DataError if the sum of products is not finite."""

@@ -27,13 +27,6 @@ def _module(name, **members):
     return module
 
 
-def _numpy_function(name):
-    def call(*args, **kwargs):
-        return getattr(np, name)(*args, **kwargs)
-
-    return call
-
-
 _cuda = _module(
     "cupy.cuda",
     Device=cuda.Device,

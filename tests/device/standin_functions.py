@@ -16,16 +16,9 @@ def _function(name, parameters, function):
         _check_arguments(name, parameters, args, kwargs)
         if "out" in parameters and len(args) > parameters.index("out"):
             *args, kwargs["out"] = args
-        # CuPy has other names for some parameters: NumPy gets those by position.
-        theirs = [p for p in parameters[len(args) :] if p in kwargs and p in RENAMED]
-        for parameter in theirs:
-            kwargs[RENAMED[parameter]] = kwargs.pop(parameter)
         return _call(function, (*args, *kwargs.values()), *args, **kwargs)
 
     return call
-
-
-RENAMED = {}
 
 
 def _ufunc(function):
