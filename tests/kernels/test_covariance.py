@@ -91,6 +91,29 @@ def test_adds_over_samples_and_follows_their_weights(name, rng, r):
         assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
+@given(generators(), st.sampled_from([3, 12, 13]), st.sampled_from([1e-18, 1e-9, 1e12, 1e30]))
+@pytest.mark.parametrize("name", names("kernels"))
+def test_weights_may_be_of_any_size(name, rng, r, size):
+    kernel, Q, Ht = load_on_host(name), gram(rng.normal(size=(8, r))), memberships(rng, 12, r)
+    weights = rng.random(len(Ht)) + 0.1
+    for found, expected in zip(
+        total(kernel, Q, 0.5, Ht, size * weights), total(kernel, Q, 0.5, Ht, weights), strict=True
+    ):
+        assert_allclose(found / size, expected, rtol=1e-9, atol=1e-12)
+
+
+@given(generators(), st.sampled_from([3, 12, 13]))
+@pytest.mark.parametrize("name", names("kernels"))
+def test_samples_with_weights_and_without_may_be_mixed_and_the_total_asked_for_again(name, rng, r):
+    kernel, Q, Ht = load_on_host(name), gram(rng.normal(size=(8, r))), memberships(rng, 20, r)
+    mixed = kernel.FaceCovariance(Q, 0.5)
+    for part, weights in ((Ht[:6], None), (Ht[6:13], np.ones(7)), (Ht[13:], None)):
+        mixed.add(part, weights)
+    for _ in range(2):
+        for found, expected in zip(mixed.total(), total(kernel, Q, 0.5, Ht), strict=True):
+            assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
 @given(generators(), st.sampled_from([4, 12, 13, 30]))
 @pytest.mark.parametrize("name", names("kernels"))
 def test_is_that_of_a_gaussian_on_the_face(name, rng, r):

@@ -1,8 +1,9 @@
 """The uncertainty of memberships on a device: which of the kernels of ``covariance.cu`` to start.
 
-Up to :data:`dbmd.kernels._gpu_h_step.FEW` components, samples are counted face by face, in whole numbers, and the
-covariances of the faces are computed at the end. With more, that of each sample is computed. Either way the sums have
-the same bits however samples are cut into chunks, as long as chunks begin at multiples of :data:`RUN` rows.
+Up to :data:`dbmd.kernels._gpu_h_step.FEW` components, samples are counted face by face, and the covariances of the
+faces are computed at the end. With more, and for samples with weights, which are not whole numbers, that of each sample
+is computed. Either way the sums have the same bits however samples are cut into chunks, as long as chunks begin at
+multiples of :data:`RUN` rows.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class FaceCovariance:
     def __init__(self, Q: NDArray[np.float64], noise: float) -> None:
         self._r = len(Q)
         self._Q = np.ascontiguousarray(Q / noise, np.float64)
-        self._on_device: Any = None  # Q, then the sums over small and over large faces
-        self._counts: Any = None
+        self._on_device: Any = None  # Q, then the sums over small and over large faces, of samples one by one
+        self._counts: Any = None  # samples on each face
 
     def add(self, Ht: Any, weights: Any = None) -> None:
         """Add samples with memberships Ht, shape (n, r), which count ``weights`` times, shape (n,), by default once."""
@@ -48,41 +49,44 @@ class FaceCovariance:
             return
         Ht = as_rows(Ht)
         weights = None if weights is None else as_rows(weights, np.float64)
-        if r > FEW:
-            self._load()
-            self._add(Ht, weights, None, n, UNIT)
+        if r > FEW or weights is not None:
+            if self._on_device is None:
+                self._on_device = self._loaded()
+            self._add(self._on_device, Ht, weights, None, n, UNIT)
             return
         if self._counts is None:
-            self._counts = cupy().zeros(2 << r, np.uint64)
+            self._counts = cupy().zeros(1 << r, np.uint64)
         blocks = min(-(-n // 512), 2 * attribute("MultiProcessorCount"))
-        args = (Ht, weights, np.int64(n), np.int32(r), self._counts)
+        args = (Ht, np.int64(n), np.int32(r), self._counts)
         launch("face_counts", "count_faces", blocks, args, shared=4 << r, THREADS=512, REAL=REAL[Ht.dtype])
 
     def total(self) -> tuple[NDArray[np.float64], float]:
         """Return the sum over the samples of S_F, shape (r, r), and of the gains in log-determinant."""
+        found = [] if self._on_device is None else [self._on_device]
         if self._counts is not None:
-            self._on_device = None
-            self._load()
-            self._add(None, None, self._counts, 1 << self._r, FACES)
-        if self._on_device is None:
+            found.append(self._loaded())
+            self._add(found[-1], None, None, self._counts, 1 << self._r, FACES)
+        if not found:
             return np.zeros_like(self._Q), 0.0
-        small, large = self._on_device[self._Q.size :].get().reshape(2, -1)
+        sums = np.sum([each[self._Q.size :].get() for each in found], axis=0)
+        small, large = sums.reshape(2, -1)
         return unpacked(small + large, self._r)
 
-    def _load(self) -> None:
-        """Have Q and sums of zero on the device."""
-        if self._on_device is None:
-            n_entries = self._r * (self._r + 1) // 2 + 1
-            self._on_device = cupy().asarray(np.concatenate([self._Q.ravel(), np.zeros(2 * n_entries)]))
+    def _loaded(self) -> Any:
+        """Return Q and sums of zero, one after the other, on the device."""
+        n_entries = self._r * (self._r + 1) // 2 + 1
+        return cupy().asarray(np.concatenate([self._Q.ravel(), np.zeros(2 * n_entries)]))
 
-    def _add(self, Ht: Any, weights: Any, counts: Any, n: int, unit: int) -> None:
-        """Add the covariances of samples, or of faces that were counted, to the total.
+    def _add(self, loaded: Any, Ht: Any, weights: Any, counts: Any, n: int, unit: int) -> None:
+        """Add the covariances of samples, or of faces that were counted.
 
         Parameters
         ----------
+        loaded : array
+            Q, and the sums to add to.
         Ht, weights
             As in :meth:`add`, or None.
-        counts : array of shape (2^(r + 1),), optional
+        counts : array of shape (2^r,), optional
             Those of the kernel ``count_faces``.
         n : int
             Number of samples, or of faces.
@@ -90,7 +94,7 @@ class FaceCovariance:
             Number of them that one block adds up.
         """
         r = self._r
-        Q, totals = self._on_device[: r * r], self._on_device[r * r :].reshape(2, -1)
+        Q, totals = loaded[: r * r], loaded[r * r :].reshape(2, -1)
         real = "float" if Ht is None else REAL[Ht.dtype]
         n_units = -(-n // unit)
         sums = cupy().empty((n_units, totals.shape[1]))

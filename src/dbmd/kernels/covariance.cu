@@ -2,9 +2,6 @@
 // See _covariance.py for the formulas. Sums do not depend on the number of blocks: UNIT samples are added up by one block
 // in a fixed order, and runs.cu adds up what it writes.
 
-// Weights are counted in steps of 2^-24, and what is left in steps of 2^-56.
-#define FINE 16777216.0
-#define FINER 4294967296.0
 #define POSITIVE 1e-6  // as in _faces.py
 
 #include "_triangle.cuh"
@@ -65,9 +62,7 @@ add_covariances(const REAL *__restrict__ Ht, const double *__restrict__ weights,
             double weight = 0.0;
             int f = 0;
             if (turn + group < UNIT && item < n)
-                weight = counts    ? counts[2 * item] / FINE + counts[2 * item + 1] / (FINE * FINER)
-                         : weights ? weights[item]
-                                   : 1.0;
+                weight = counts ? (double)counts[item] : weights ? weights[item] : 1.0;
             for (int from = 0; from < r; from += LANES) {
                 const int k = from + lane;
                 const bool is_inside =
