@@ -1,5 +1,6 @@
 """Arrays of the stand-in for CuPy, and what goes between them and those of NumPy."""
 
+import ctypes
 import functools
 import operator
 from types import ModuleType, SimpleNamespace
@@ -29,7 +30,12 @@ class ndarray(NDArrayOperatorsMixin):
     __array_priority__ = 100
 
     def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
-        assert memptr is None
+        if memptr is not None:  # an array of this memory, which its owner keeps
+            strides = strides or np.empty(shape, dtype).strides
+            extent = sum((n - 1) * step for n, step in zip(shape, strides, strict=True)) + np.dtype(dtype).itemsize
+            there = (ctypes.c_char * extent).from_address(memptr.ptr)
+            self._take(np.ndarray(shape, dtype, there, strides=strides), memptr.mem)
+            return
         assert strides is None
         self._take(np.empty(shape, dtype, order=order or "C"), None)
         _poison(self._a)

@@ -72,8 +72,8 @@ class csr_matrix:
     def copy(self):
         return type(self)((self.data.copy(), self.indices.copy(), self.indptr.copy()), self.shape)
 
-    def astype(self, dtype, copy=True):
-        return type(self)((self.data.astype(dtype, copy=copy), self.indices, self.indptr), self.shape)
+    def astype(self, t):  # releases before 14.2 have no copy=False; that of 14.2 returns the matrix itself
+        return type(self)((self.data.astype(t), self.indices, self.indptr), self.shape)
 
     def toarray(self, order=None, out=None):
         return _bound["wrapped"](self._theirs().toarray(order=order or "C"), ())

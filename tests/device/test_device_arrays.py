@@ -135,3 +135,34 @@ def test_a_machine_without_a_gpu_has_no_device():
         assert not has_device()
     with installed(n_devices=1):
         assert has_device()
+
+
+def test_a_table_of_a_library_that_takes_arrays_gives_arrays_of_cupy(device, monkeypatch):
+    """cuDF has ``from_dlpack``, but for capsules alone."""
+    table = type("DataFrame", (DataFrame,), {"__module__": "tensors"})(dict(zip("abc", X.T, strict=True)))
+    with library() as tensors:
+        monkeypatch.setattr(tensors, "from_dlpack", None)
+        found = device.asarray(X)
+        assert as_given(found, table) is found
+        monkeypatch.setattr(tensors, "from_dlpack", lambda array: pytest.fail("it takes capsules alone"))
+        assert as_given(found, table) is found
+
+
+def test_an_array_of_a_subclass_is_taken_as_one_of_cupy_itself(device):
+    """As AnnData has them for views."""
+    kind = type("ArrayView", (device.ndarray,), {"__module__": "anndata._core.views"})
+    array = device.asarray(X)
+    view = kind(array.shape, array.dtype, array.data, array.strides)
+    assert is_on_device(view)
+    taken = as_device_array(view)
+    assert type(taken) is device.ndarray
+    assert taken.data.ptr == array.data.ptr
+    assert_array_equal(taken.get(), X)
+
+
+def test_a_sparse_matrix_shares_its_arrays_and_nothing_else(device):
+    given = forms(device)["a sparse matrix"]
+    taken = as_device_array(given)
+    assert taken is not given
+    assert taken.data.data.ptr == given.data.data.ptr
+    assert taken.indices.data.ptr == given.indices.data.ptr

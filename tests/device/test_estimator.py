@@ -340,6 +340,41 @@ def test_any_type_of_number_is_computed_with_as_on_the_cores(n, dtype):
     assert_allclose(there.components_, here.components_, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("params", [{}, {"scaling": "l2"}], ids=["as they are", "scaled"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_sparse_matrix_that_was_changed_after_a_fit_is_read_anew(params, device):
+    """What kernels find out about a matrix is not kept with the caller's."""
+    before, source = made(is_sparse=True)
+    data = on_device(device, before, is_sparse=True)
+    names, params = {*vars(data)}, {"max_iter": 5, **params}
+    model_of(**params).fit(data, source=source)
+    assert {*vars(data)} == names
+    data.data = device.log1p(device.abs(data.data))
+    after = np.log1p(np.abs(before))
+    found = model_of(**params).fit(data, source=source)
+    expected = model_of("local", **params).fit(sparse.csr_array(after), source=source)
+    assert_allclose(found.components_, expected.components_, atol=1e-6)
+    assert_allclose(found.transform(data).get(), expected.transform(sparse.csr_array(after)), atol=1e-6)
+
+
+def test_room_behind_the_entries_of_a_sparse_matrix_does_not_matter(device):
+    Xt, source = made(is_sparse=True)
+    data = on_device(device, Xt, is_sparse=True)
+    data.data = device.concatenate([data.data, device.full(50, 7.0)])
+    data.indices = device.concatenate([data.indices, device.zeros(50, data.indices.dtype)])
+    expected = model_of("local").fit(sparse.csr_array(Xt), source=source)
+    assert_allclose(model_of().fit(data, source=source).components_, expected.components_, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-15, 1e10])
+def test_weights_may_be_of_any_size(size, device):
+    weights = size * np.random.default_rng(0).uniform(0.5, 2.0, N)
+    found = model_of().fit(X, source=SOURCE, sample_weight=weights)
+    expected = model_of("local").fit(X, source=SOURCE, sample_weight=weights)
+    assert_allclose(found.components_, expected.components_, atol=1e-6)
+    assert_allclose(found.noise_variance_, expected.noise_variance_, rtol=1e-6)
+
+
 # -- other ways in -------------------------------------------------------------------------------------------------
 
 

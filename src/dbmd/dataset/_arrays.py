@@ -70,7 +70,8 @@ class InMemory(Dataset):
         """Return the samples as nodes; see :meth:`Dataset.nodes`."""
         n_nodes = n_nodes or self.default_n_nodes or available_threads()
         keeps = self.keeps_rows(r)
-        nodes = partition(self.Xt, self.source_codes, n_nodes, self.dtype, self.class_codes, self.weights)
+        with device_of(self.Xt):
+            nodes = partition(self.Xt, self.source_codes, n_nodes, self.dtype, self.class_codes, self.weights)
         return [replace(node, keeps_rows=keeps) for node in nodes]
 
 

@@ -12,7 +12,7 @@ from dbmd.data.finite import Missing
 from dbmd.data.source_labels import number_sources
 from dbmd.dataset._arrays import InMemory, in_memory
 from dbmd.dataset._finite import check_finite
-from dbmd.engines._device_arrays import as_device_array, brought_here
+from dbmd.engines._device_arrays import as_device_array, brought_here, device_of
 
 
 def open_on_device(
@@ -54,17 +54,18 @@ def open_on_device(
     if not (Xt.shape[0] and Xt.shape[1]):
         what = "sample(s)" if Xt.shape[1] else "feature(s)"
         raise ValueError(f"Found array with 0 {what} (shape={tuple(Xt.shape)}) while a minimum of 1 is required.")
-    if Xt.dtype.kind == "f":
-        check_finite(Xt, missing)
     n = Xt.shape[0]
     source_names, source_codes = (None, 0) if source is None else number_sources(brought_here(source), n)
-    return in_memory(
-        Xt,
-        source_names,
-        source_codes,
-        names,
-        brought_here(sample_weight),
-        missing,
-        about,
-        dtype=None if dtype is None else computing_type([Xt.dtype], dtype),
-    )
+    with device_of(Xt):
+        if Xt.dtype.kind == "f":
+            check_finite(Xt, missing)
+        return in_memory(
+            Xt,
+            source_names,
+            source_codes,
+            names,
+            brought_here(sample_weight),
+            missing,
+            about,
+            dtype=None if dtype is None else computing_type([Xt.dtype], dtype),
+        )

@@ -58,10 +58,7 @@ def as_device_array(data: Any) -> Any:
     """
     with needs("engine 'gpu'", "cupy", "gpu"):
         import cupy
-    if hasattr(data, "nnz"):
-        found = data if getattr(data, "format", None) == "csr" else data.tocsr()
-    else:
-        found = _dense(data, cupy)
+    found = _csr(data) if hasattr(data, "nnz") else _dense(data, cupy)
     if found.dtype.kind not in "biuf":
         raise TypeError(f"The data must be numbers of a type that NumPy has. Got {found.dtype}.")
     with device_of(found):
@@ -70,10 +67,23 @@ def as_device_array(data: Any) -> Any:
     return found
 
 
+def _csr(data: Any) -> Any:
+    """Return a sparse matrix as a CSR matrix that shares the arrays of one.
+
+    It is another object, for kernels keep what they find out about a matrix with it, and the caller may change his own.
+    """
+    with device_of(data.data):
+        found = data if getattr(data, "format", None) == "csr" else data.tocsr()
+        stored = int(found.indptr[-1])  # there may be room for more behind them
+        return type(found)((found.data[:stored], found.indices[:stored], found.indptr), shape=found.shape)
+
+
 def _dense(data: Any, cupy: Any) -> Any:
     """Return an array or a table as an array of CuPy that shares its memory, if it can be shared."""
     if isinstance(data, cupy.ndarray):
-        return data
+        if type(data) is cupy.ndarray:
+            return data
+        return cupy.ndarray(data.shape, data.dtype, data.data, data.strides)  # of a subclass, as AnnData has for views
     try:
         if hasattr(data, "to_cupy"):  # cuDF: columns, which have to be put side by side
             return data.to_cupy()
@@ -122,6 +132,7 @@ def as_given(found: Any, data: Any) -> Any:
     """
     library = sys.modules.get(type(data).__module__.partition(".")[0])
     take = getattr(library, "from_dlpack", None)
-    if take is None or not is_on_device(found) or isinstance(found, type(data)):
+    is_array = hasattr(data, "__dlpack__")  # tables are not, though their library may take arrays
+    if take is None or not is_array or not is_on_device(found) or isinstance(found, type(data)):
         return found
     return take(found)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dbmd._utils.arrays import is_here, is_sparse, to_host
-from dbmd.data.block import Block, Chunk, Rows, Samples, Window
+from dbmd.data.block import Block, Chunk, Rows, Samples, Window, consecutive_rows
 from dbmd.data.read_ahead import windows_in_order
 from dbmd.data.stream import Stream
 from dbmd.engines._gpu_device import Device, Slot, put, read, sent, sent_csr, to_device
@@ -481,19 +481,16 @@ def _resident(block: Block, device: Device, chunk_bytes: int) -> Resident:
 
 
 def _given(block: Block, device: Device, chunk_bytes: int) -> Resident:
-    """Return a block that is on a device already: where it is, if that is the right one."""
-    xp = cupy()
+    """Return a block that is on the device already."""
+    xp, Xt = cupy(), block.Xt
     runs, order, beside = _arranged(block)
-    there = (block.Xt.data if is_sparse(block.Xt) else block.Xt).device
-    Xt = block.Xt if there.id == device.number else block.Xt.copy()
     if not is_sparse(Xt):
         Xt = xp.ascontiguousarray(Xt if order is None else Xt[xp.asarray(order)])
         return Resident(block, device, chunk_bytes, Xt, runs, beside, _Ready())
     Xt = Xt if order is None else Xt[xp.asarray(order)]
-    Xt = Xt.astype(block.dtype, copy=False)
+    Xt = Xt if Xt.dtype == block.dtype else Xt.astype(block.dtype)
     runs = list(pieces_by_entries(runs, row_ends(_HostEnds(Xt.indptr.get()), None), chunk_bytes // 12))
-    whole = len(runs) == 1 and runs[0].stop - runs[0].start == Xt.shape[0]
-    matrices = [Xt] if whole else [Xt[run.start : run.stop] for run in runs]
+    matrices = [consecutive_rows(Xt, run.start, run.stop) for run in runs]
     return Resident(block, device, chunk_bytes, matrices, runs, beside)
 
 

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from numpy.typing import NDArray
 
+from dbmd._utils.arrays import is_here, is_sparse
 from dbmd._utils.logs import logger
 from dbmd._utils.threads import one_blas_thread
 from dbmd.data.block import Samples
@@ -132,8 +133,9 @@ def _shown(version: int) -> str:
 class Engine:
     """Run node functions on the GPUs of this machine.
 
-    Nodes are spread over the devices in order; a device has one thread, and works on one node after the other. Replies
-    are added in the order of the nodes: the number of devices does not change the result.
+    Nodes are spread over the devices in order, unless their samples are on one already, where they stay. A device has
+    one thread, and works on one node after the other. Replies are added in the order of the nodes: the number of
+    devices does not change the result.
 
     Parameters
     ----------
@@ -151,12 +153,15 @@ class Engine:
     def __init__(self, nodes: Sequence[Node]) -> None:
         given = list(nodes)
         n_devices = min(default_n_nodes(), max(len(given), 1))
-        self._devices = [Device(number) for number in range(n_devices)]
-        self._places = [self._devices[i * n_devices // max(len(given), 1)] for i in range(len(given))]
+        spread = [i * n_devices // max(len(given), 1) for i in range(len(given))]
+        places = [_where(node.block, number) for node, number in zip(given, spread, strict=True)]
+        devices = {number: _opened(number) for number in sorted({*places} or {0})}
+        self._devices = list(devices.values())
+        self._places = [devices[number] for number in places]
         self.nodes: list[Node] = given
         try:
             with one_blas_thread():
-                budgets = [self._devices[i].run(partial(_allowed, self._devices[i])) for i in range(n_devices)]
+                budgets = {device.number: device.run(partial(_allowed, device)) for device in self._devices}
                 self._all(partial(self._load, budgets))
         except BaseException:
             self.close()
@@ -186,20 +191,21 @@ class Engine:
         return work(Xt)
 
     def _all(self, work: Callable[[Device, int], T]) -> list[T]:
-        """Return work(device, number) for all nodes, each device doing its own ones in order."""
+        """Return work(device, number) for all nodes in order, each device doing its own ones in order."""
 
-        def on(device: Device) -> list[T]:
-            return [work(device, number) for number, place in enumerate(self._places) if place is device]
+        def on(device: Device) -> dict[int, T]:
+            return {number: work(device, number) for number, place in enumerate(self._places) if place is device}
 
         if len(self._devices) == 1:
-            return self._devices[0].run(partial(on, self._devices[0]))
+            return list(self._devices[0].run(partial(on, self._devices[0])).values())
         waiting = [device.start(partial(on, device)) for device in self._devices]
         for error in [future.exception() for future in waiting]:
             if error is not None:
                 raise error
-        return [answer for future in waiting for answer in future.result()]
+        answers = {number: answer for future in waiting for number, answer in future.result().items()}
+        return [answers[number] for number in range(len(self._places))]
 
-    def _load(self, budgets: list[float], device: Device, number: int) -> None:
+    def _load(self, budgets: dict[int, float], device: Device, number: int) -> None:
         """Put the samples of a node on a device, as far as they fit."""
         node, before = self.nodes[number], device.used()
         try:
@@ -253,6 +259,25 @@ class Engine:
     ) -> None:
         # A user who interrupts a fit does not want to wait for the end of a pass.
         self.close(wait=kind is None or issubclass(kind, Exception))
+
+
+def _where(block: Any, number: int) -> int:
+    """Return the number of the device that the samples of a block are on; another one if they are not on a device."""
+    Xt = getattr(block, "Xt", None)
+    if Xt is None or is_here(Xt):
+        return number
+    return int((Xt.data if is_sparse(Xt) else Xt).device.id)
+
+
+def _opened(number: int) -> Device:
+    """Return a device, or say which one cannot be used, and how to leave it out."""
+    try:
+        return Device(number)
+    except _cupy().cuda.runtime.CUDARuntimeError as error:
+        raise EngineError(
+            f"GPU {number} cannot be used: {first_line(error)}. Another program may have all of it; "
+            "CUDA_VISIBLE_DEVICES says which ones to use."
+        ) from error
 
 
 def _too_little(device: Device, samples: Samples, reason: str) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dbmd._utils.arrays import namespace
 from dbmd.data.weights import NOTHING_LEFT
 from dbmd.dataset import Dataset, framework_of
-from dbmd.engines._device_arrays import brought_here
+from dbmd.engines._device_arrays import brought_here, device_of
 from dbmd.errors import DataError
 from dbmd.estimator._new_sources import source_levels
 from dbmd.estimator._opening import opened
@@ -123,7 +123,8 @@ def memberships_of(
     if not wanted.with_std:
         return out, brightness, None
     r, contiguous = fitted.n_components, namespace(out).ascontiguousarray
-    return contiguous(out[:, :r]), brightness, contiguous(out[:, r:])
+    with device_of(out):
+        return contiguous(out[:, :r]), brightness, contiguous(out[:, r:])
 
 
 def mean_log_likelihood(fitted: FittedArrays, data: Dataset) -> float:
@@ -197,4 +198,5 @@ def _chunk_memberships(model: DBMD, wanted: Wanted, Xt: Any, source: Any = None)
         )
     with opened(model, Xt, source, None, reset=False) as data:
         found, brightness, std = memberships_of(fitted, data, wanted)
-    return np.column_stack([found, brightness] if std is None else [found, std, brightness])
+    with device_of(found):
+        return np.column_stack([found, brightness] if std is None else [found, std, brightness])

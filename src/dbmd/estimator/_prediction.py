@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from dbmd._utils.arrays import namespace
 from dbmd.dataset import Dataset, framework_of
-from dbmd.engines._device_arrays import as_given, beside, brought_here
+from dbmd.engines._device_arrays import as_given, beside, brought_here, device_of
 from dbmd.estimator._memberships import (
     Wanted,
     check_can_transform,
@@ -221,7 +221,8 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         H = self._memberships(X, source)[0]
         if framework_of(X) == "dask":  # chunk by chunk: Dask's argmax is not for arrays of CuPy
             return H.map_blocks(labels_of, drop_axis=1, meta=namespace(H._meta).empty(0, np.intp))
-        return as_given(labels_of(H), X)
+        with device_of(H):
+            return as_given(labels_of(H), X)
 
     def predict_proba(self, X: Any, *, source: ArrayLike | None = None) -> NDArray[Any]:
         """Return the memberships of samples, as :meth:`transform` does, for dense data and always as an array.

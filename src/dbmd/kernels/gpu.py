@@ -41,7 +41,7 @@ def asarray(array: Any, dtype: Any = None) -> Any:
         return cupy().asarray(array, dtype)
     if is_here(array):
         array = csr(array)
-    return array if dtype is None else array.astype(dtype, copy=False)
+    return array if dtype is None or array.dtype == dtype else array.astype(dtype)
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Any:
