@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from dbmd.data.block import Block
 from dbmd.engines import _gpu_samples, gpu
@@ -129,3 +130,40 @@ def test_the_user_may_limit_what_samples_take(device, monkeypatch, fraction):
     with gpu.Engine([Node("a", Block(X[:7000])), Node("b", Block(X[:6000]))]) as engine:
         kinds = [type(node.block) for node in engine.nodes]
     assert kinds == [_gpu_samples.StreamedBlock, _gpu_samples.Resident]
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.parametrize("failures", [1, 3])
+def test_a_pass_that_ran_out_of_memory_is_made_again(kind, is_there, failures, device):
+    """Of samples on the device in any form, too: there is no copy of them here that they could be streamed from."""
+    from dbmd.kernels import gpu as kernel
+
+    Xt = kind(X[:3000])
+    left = failures
+
+    def fails(node):
+        nonlocal left
+        total, longest = 0.0, 0
+        for chunk in node.samples.chunks():
+            total, longest = total + float(chunk.Xt.sum()), max(longest, chunk.Xt.shape[0])
+        left -= 1
+        if left >= 0:
+            raise MemoryError("std::bad_alloc: out_of_memory")  # as RMM says it
+        return replace(node, scratch=longest), total
+
+    with gpu.Engine([Node("a", Block(kernel.asarray(Xt) if is_there else Xt))]) as engine:
+        before = engine.nodes[0].block
+        assert engine.ask(fails) == pytest.approx(Xt.sum())
+        assert (engine.nodes[0].block is before) == (failures == 1)
+        if is_there:
+            assert (engine.nodes[0].scratch == len(X[:3000])) == (failures == 1)
+
+
+def test_budgets_shrink_also_where_cupy_does_not_know_what_is_in_use(device, monkeypatch):
+    """With an allocator of another library, the pool of CuPy is empty."""
+    monkeypatch.setattr("dbmd.engines._gpu_device.Device.used", lambda self: 0)
+    monkeypatch.setenv("DBMD_GPU_MEMORY", str(int(1.5 * X.nbytes)))
+    with gpu.Engine([Node("a", Block(X)), Node("b", Block(X.copy()))]) as engine:
+        kinds = [type(node.block) for node in engine.nodes]
+    assert kinds == [_gpu_samples.Resident, _gpu_samples.StreamedBlock]

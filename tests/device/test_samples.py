@@ -216,11 +216,12 @@ def where_shifted(node):
 
 
 @stands_in
-def test_memory_maps_and_what_is_too_large_are_streamed(device, tmp_path):
-    np.save(tmp_path / "X.npy", np.ones((1000, 10)))
-    mapped, large = np.load(tmp_path / "X.npy", mmap_mode="r"), np.ones((20_000, 10))
+def test_what_is_too_large_is_streamed_and_small_files_that_are_mapped_are_not(device, tmp_path):
+    large = np.ones((20_000, 10))
+    np.save(tmp_path / "X.npy", large)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     standin_cuda.machine.memory = 2_000_000
-    nodes = [Node("map", Block(mapped[10:])), Node("large", Block(large)), Node("small", Block(large[:5000]))]
+    nodes = [Node("map", Block(mapped[10:])), Node("large", Block(large)), Node("small", Block(mapped[:5000]))]
     with gpu.Engine(nodes) as engine:
         kinds = [type(node.block) for node in engine.nodes]
     assert kinds == [_gpu_samples.Streamed, _gpu_samples.StreamedBlock, _gpu_samples.Resident]

@@ -77,9 +77,8 @@ class Device:
 
     @property
     def out_of_memory(self) -> type[Exception]:
-        """What is raised if there is not enough memory."""
-        error: type[Exception] = self._cuda.memory.OutOfMemoryError
-        return error
+        """What is raised if there is not enough memory, by CuPy or by an allocator that it was given, as cuDF does."""
+        return MemoryError
 
     def release(self) -> None:
         """Give back what is not used any more."""

@@ -266,8 +266,19 @@ class Resident(DeviceSamples):
             return replace(self, ready=None)
         host, is_small = self.host, self.is_sparse or self.chunk_bytes <= WINDOW_BYTES
         if isinstance(host, Block) and is_here(host.Xt) and is_small:
-            return _streamed(host, self.device, min(self.chunk_bytes, WINDOW_BYTES))
-        return None if self.is_sparse else super().smaller()
+            return _stream(host, self.device, self.chunk_bytes)
+        return self._cut() if self.is_sparse else super().smaller()
+
+    def _cut(self) -> Resident | None:
+        """Return sparse samples in smaller matrices, which share the arrays of these; None if there are no smaller."""
+        entries = max((int(Xt.data.size) for Xt in self.Xt), default=0) // 4
+        runs, matrices = [], []
+        for run, Xt in zip(self.runs, self.Xt, strict=True):
+            whole, ends = Run(0, run.stop - run.start, run.source_code), row_ends(_HostEnds(Xt.indptr.get()), None)
+            for start, stop, source_code in pieces_by_entries([whole], ends, max(entries, 1)):
+                runs.append(Run(run.start + start, run.start + stop, source_code))
+                matrices.append(consecutive_rows(Xt, start, stop))
+        return replace(self, Xt=matrices, runs=runs) if len(runs) > len(self.runs) else None
 
 
 def _one_run(Xt: Any, run: Run, beside: Beside) -> DeviceWindow:
@@ -424,11 +435,21 @@ def on_device(block: Any, device: Device, budget: float) -> Any:
         return Streamed(block, device, min(WINDOW_BYTES, chunk_bytes))
     if not is_here(block.Xt):
         return _given(block, device, chunk_bytes)
-    if _is_mapped(block.Xt):
-        return Streamed(block, device, min(WINDOW_BYTES, chunk_bytes))
     if _bytes_on_device(block) <= budget:
         return _resident(block, device, chunk_bytes)
-    return _streamed(block, device, min(WINDOW_BYTES, chunk_bytes))
+    return _stream(block, device, chunk_bytes)
+
+
+def _stream(block: Block, device: Device, chunk_bytes: int) -> DeviceSamples:
+    """Return a block of the host as a stream: a file that is mapped in the order in which it is stored."""
+    chunk_bytes = min(WINDOW_BYTES, chunk_bytes)
+    return Streamed(block, device, chunk_bytes) if _is_mapped(block.Xt) else _streamed(block, device, chunk_bytes)
+
+
+def bytes_taken(block: Any) -> float:
+    """Return how many bytes the samples of a block take that were copied to the device; zero if they were not."""
+    is_copy = isinstance(block, Resident) and isinstance(block.host, Block) and is_here(block.host.Xt)
+    return _bytes_on_device(block.host) if is_copy else 0.0
 
 
 def _is_mapped(Xt: Any) -> bool:

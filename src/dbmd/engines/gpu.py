@@ -29,7 +29,7 @@ from dbmd._utils.threads import one_blas_thread
 from dbmd.data.block import Samples
 from dbmd.engines import _at_node
 from dbmd.engines._gpu_device import Device
-from dbmd.engines._gpu_samples import DeviceSamples, StreamedBlock, on_device
+from dbmd.engines._gpu_samples import DeviceSamples, StreamedBlock, bytes_taken, on_device
 from dbmd.errors import EngineError, first_line
 from dbmd.kernels._cuda import cupy
 from dbmd.model.node import Node
@@ -218,20 +218,25 @@ class Engine:
                 block = on_device(node.block, device, 0.0)
             except device.out_of_memory as error:
                 raise EngineError(_too_little(device, node.samples, first_line(error))) from None
-        budgets[device.number] -= device.used() - before
+        # Where CuPy has another allocator than its own, it does not know how much is in use.
+        budgets[device.number] -= max(device.used() - before, bytes_taken(block))
         self.nodes[number] = replace(node, block=block)
 
     def _answer(
         self, node_function: NodeFunction[Reply], broadcast: tuple[Any, ...], device: Device, number: int
     ) -> tuple[Node, Reply]:
         """Return the node and the reply of a function; where memory does not suffice, in smaller chunks."""
+        is_again = False
         while True:
             try:
                 return _at_node.run(node_function, self.nodes[number], broadcast, "gpu")
             except device.out_of_memory as error:
                 reason = first_line(error)
-            # Nothing refers to what the function had allocated any more.
+            # Nothing refers to what the function had allocated any more, which may be all that was lacking.
             device.release()
+            is_again = not is_again
+            if is_again:
+                continue
             node = self.nodes[number]
             smaller = node.block.smaller() if isinstance(node.block, DeviceSamples) else None
             if smaller is None:
