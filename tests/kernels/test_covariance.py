@@ -147,3 +147,13 @@ def test_of_nothing_is_nothing(kernel):
         S, log_det = total(kernel, np.eye(r), 1.0, np.empty((0, r)))
         assert not S.any()
         assert log_det == 0.0
+
+
+def test_there_may_be_very_many_components(device, rng):
+    """On a device, where not even the list of the rows of a triangle fits into shared memory."""
+    r = 480
+    Q, Ht = gram(rng.normal(size=(600, r))), rng.dirichlet(np.ones(r), 3)
+    for found, expected in zip(
+        total(load_on_host("gpu"), Q, 50.0, Ht), total(load_kernel("cpu"), Q, 50.0, Ht), strict=True
+    ):
+        assert_allclose(found, expected, rtol=1e-8, atol=1e-12)

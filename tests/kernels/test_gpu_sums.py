@@ -128,7 +128,7 @@ def test_long_sums_of_float32_do_not_lose_digits(small, is_sparse):
     assert_allclose(found.squares, 30_000 * x * x, rtol=2e-6)
 
 
-@pytest.mark.parametrize("r", [70, 150])
+@pytest.mark.parametrize("r", [70, 72, 128, 150])
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_more_components_than_a_block_has_at_a_time(small, dtype, is_sparse, r, rng):
     Xt, Ht, weights = samples(rng, 50, 6, r, dtype)
@@ -191,6 +191,23 @@ def test_a_product_has_the_same_bits_if_the_basis_does_not_fit_in_shared_memory(
     monkeypatch.setattr(_gpu_products, "plan_of", lambda *_: plan._replace(tile=step))
     assert (step < plan.tile) is (m > 64)
     assert_array_equal(products(Xt, W).get(), whole)
+
+
+@given(
+    m=st.integers(1, 5000),
+    r=st.integers(1, 300),
+    kind=st.sampled_from([np.float32, np.float64]),
+    most=st.sampled_from([48, 64, 96, 99, 163, 227]),
+)
+def test_every_card_has_room_for_a_part_of_the_basis(m, r, kind, most):
+    """From 48 kB of shared memory on; with less than a step of features, a kernel would not come to an end."""
+    plan = _gpu_products.plan_of(m, r, np.dtype(kind), most * 1024)
+    step = plan.constants["LANES"] // plan.constants["SPLIT"] * plan.constants["VEC"]
+    assert plan.tile >= step
+    assert plan.tile % step == 0
+    assert plan.shared <= most * 1024
+    assert plan.constants["THREADS"] % 32 == 0
+    assert plan.rows > 0
 
 
 def test_arrays_that_cannot_be_loaded_as_they_are(device, dtype, rng):

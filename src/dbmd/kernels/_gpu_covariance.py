@@ -131,7 +131,7 @@ def add_covariances(
     lanes, blocks, outside = 8 if most <= SMALL else 32, min(len(sums), 1 << 14), None
     threads, shared = _threads(r, most, lanes)
     if shared > attribute("MaxSharedMemoryPerBlockOptin"):
-        threads, shared = THREADS, _lists(r, most, THREADS // lanes)
+        threads, shared = THREADS, _lists(r, 0, THREADS // lanes)
         blocks = min(blocks, 2 * attribute("MultiProcessorCount"))
         outside = cupy().empty(blocks * (threads // lanes) * triangle(most))
         constants["ROOMS_OUTSIDE"] = 1
@@ -151,7 +151,10 @@ def _threads(r: int, most: int, lanes: int) -> tuple[int, int]:
 
 
 def _lists(r: int, most: int, groups: int) -> int:
-    """Return the bytes of weights, sizes and members of the faces of some groups, and of the rows of entries."""
+    """Return the bytes of weights, sizes and members of the faces of some groups, and of the rows of their entries.
+
+    Where triangles are in global memory, ``most`` is zero: the rows are computed.
+    """
     return even(8 * groups + 4 * groups + 2 * groups * r + most * (most + 1))
 
 

@@ -94,6 +94,8 @@ def plan_of(m: int, r: int, dtype: Any, most: int) -> Plan:
     pitch = (cols * split | 1) * vec * size  # bytes of VEC features
     step = along * vec
     depth, whole = 2, -(-m // step) * step
+    while _arriving(depth, rows, threads, vec, size) + along * pitch > most:  # small cards; sums stay the same
+        threads //= 2
     for more in (4, 3):
         if _arriving(more, rows, threads, vec, size) + min(whole, 1024) // vec * pitch <= most:
             depth = more

@@ -50,7 +50,7 @@ def sparse_products(Xt: Any, W: Any, offset: Any, Bt: Any) -> None:
     indices, index = _indices(Xt)
     for first, count, cols in _column_blocks(r):
         part = W
-        if (first, count) != (0, cols):
+        if cols != r:  # rows of the kernel's have so many numbers
             part = cupy().zeros((len(W), cols), W.dtype)
             part[:, :count] = W[:, first : first + count]
         sizes = np.int32(r), np.int32(first), np.int32(count)
@@ -81,7 +81,11 @@ def sparse_sums(Xt: Any, Ht: Any, weights: Any, norms: bool, first: int, count: 
     start = first * SEGMENT
     rows = min(Xt.shape[0] - start, count * SEGMENT)
     own = weights if isinstance(weights, np.int64) else weights[start : start + rows]
-    for begin, width, cols in _column_blocks(r + norms):
+    # The same blocks with norms and without: the order of sums depends on how wide they are.
+    for begin, most, cols in _column_blocks(r + 1):
+        width = min(most, r + norms - begin)
+        if width <= 0:
+            continue
         padded = cupy().empty((rows, cols), Ht.dtype)
         sizes = np.int64(rows), np.int32(r), np.int32(begin), np.int32(r + norms)
         _launch("weighted", padded.size, (Ht[start : start + rows], own, *sizes, padded), Ht.dtype, cols)

@@ -8,6 +8,14 @@
 
 #define TRIANGLE(n) ((n) * ((n) + 1) / 2)
 
+// The row of an entry of a lower triangle that is stored by rows.
+INLINE int row_of_entry(int e) {
+    int row = (int)((sqrt(8.0 * e + 1.0) - 1.0) / 2.0);
+    while (TRIANGLE(row + 1) <= e) row++;  // what rounding may leave
+    while (TRIANGLE(row) > e) row--;
+    return row;
+}
+
 // The precision of the first f - 1 memberships of a face.
 struct Precision {
     const double *Q;
@@ -30,26 +38,29 @@ struct Precision {
 //            times its weight, takes its place
 //   sums     for each unit the lower triangle of the sum by rows, and the gain
 // Shared memory: for each group a triangle of `most` rows; one sum; for each group its weight, the size and the members of
-// its face; row and column of each entry of the triangle.
+// its face; the row of each entry of the triangle. With the constant ROOMS_OUTSIDE the triangles and the sum are in global
+// memory, and rows are computed, because shared memory is too small.
 extern "C" __global__ void __launch_bounds__(THREADS)
 add_covariances(const REAL *__restrict__ Ht, const double *__restrict__ weights,
                 const unsigned long long *__restrict__ counts, long long n, int r, int fewest, int most,
                 double *Q, double *sums, double *outside) {
     DYNAMIC_SHARED(double, inside);
     const int n_groups = THREADS / LANES, room = ROW(most), n_entries = TRIANGLE(r) + 1;
-#ifdef ROOMS_OUTSIDE  // triangles and the sum are in global memory, where shared memory is too small
+#ifdef ROOMS_OUTSIDE
     double *rooms = outside + (long long)blockIdx.x * n_groups * room, *S, *factors = inside;
 #else
     double *rooms = inside, *S = rooms + n_groups * room, *factors = S + n_entries + n_entries % 2;
 #endif
     int *sizes = reinterpret_cast<int *>(factors + n_groups);
     unsigned short *all_members = reinterpret_cast<unsigned short *>(sizes + n_groups);
-    unsigned short *places = all_members + n_groups * r;
     const int lane = lane_of_group(), group = threadIdx.x / LANES;
     double *A = rooms + group * room;
     unsigned short *members = all_members + group * r;
+#ifndef ROOMS_OUTSIDE
+    unsigned short *places = all_members + n_groups * r;
     for (int i = threadIdx.x; i < most; i += THREADS)
         for (int j = 0; j <= i; j++) places[TRIANGLE(i) + j] = i;
+#endif
     const long long n_units = (n + UNIT - 1) / UNIT;
     for (long long unit = blockIdx.x; unit < n_units; unit += gridDim.x) {
 #ifdef ROOMS_OUTSIDE
@@ -115,7 +126,11 @@ add_covariances(const REAL *__restrict__ Ht, const double *__restrict__ weights,
                 const double *one = rooms + g * room;
                 const int size = sizes[g];
                 for (int e = threadIdx.x; e < TRIANGLE(size); e += THREADS) {
+#ifdef ROOMS_OUTSIDE
+                    const int i = row_of_entry(e), j = e - TRIANGLE(i);
+#else
                     const int i = places[e], j = e - TRIANGLE(i);
+#endif
                     const int k = all_members[g * r + i];
                     S[TRIANGLE(k) + all_members[g * r + j]] += factors[g] * one[ROW(i) + j];
                 }
