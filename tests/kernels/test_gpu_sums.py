@@ -144,6 +144,29 @@ def test_more_components_than_a_block_has_at_a_time(small, dtype, is_sparse, r, 
     assert_allclose(products(held, small.asarray(W)).get(), expected, rtol=0.0, atol=50 * ROUNDING[dtype])
 
 
+@given(r=st.integers(1, 300))
+def test_columns_are_added_in_the_same_blocks_with_norms_and_without(r):
+    """The order of a sum on a device depends on how wide its block is: a resumed fit asks for norms once more."""
+    without, with_norms = (_gpu_sparse._blocks_of_sums(r, norms) for norms in (False, True))
+    for blocks, columns in ((without, r), (with_norms, r + 1)):
+        covered = [first + k for first, count, cols in blocks for k in range(count)]
+        assert covered == list(range(columns))
+        assert all(count <= cols and cols % 4 == 0 for _, count, cols in blocks)
+    assert [(first, cols) for first, _, cols in with_norms[: len(without)]] == [(b[0], b[2]) for b in without]
+
+
+def test_long_sums_of_sparse_samples_lose_no_digits(device, rng):
+    """The sums of a segment as they are, not of a small one."""
+    n, m, r = 4096, 2, 40
+    Xt = np.log1p(rng.poisson(3.0, (n, m)) + 1.0).astype(np.float32)
+    Ht = np.zeros((n, r), np.float32)
+    Ht[:, 3] = 1.0
+    sums = _gpu_sums.Sums(m, r, np.dtype(np.float32))
+    sums.add(csr(sparse.csr_array(Xt)), device.asarray(Ht), norms=True)
+    assert_allclose(sums.total().XHt[:, 3], Xt.sum(axis=0, dtype=np.float64), rtol=2e-6)
+    assert_allclose(sums.total().totals, Xt.sum(axis=0, dtype=np.float64), rtol=2e-6)
+
+
 @pytest.mark.parametrize("r", [10, 50, 51])
 def test_places_in_shared_memory_are_aligned(device, dtype, r, rng):
     Xt, Ht, _ = samples(rng, 300, 8, r, dtype)  # a copy to a place that is not would end the process

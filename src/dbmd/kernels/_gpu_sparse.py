@@ -81,11 +81,7 @@ def sparse_sums(Xt: Any, Ht: Any, weights: Any, norms: bool, first: int, count: 
     start = first * SEGMENT
     rows = min(Xt.shape[0] - start, count * SEGMENT)
     own = weights if isinstance(weights, np.int64) else weights[start : start + rows]
-    # The same blocks with norms and without: the order of sums depends on how wide they are.
-    for begin, most, cols in _column_blocks(r + 1):
-        width = min(most, r + norms - begin)
-        if width <= 0:
-            continue
+    for begin, width, cols in _blocks_of_sums(r, norms):
         padded = cupy().empty((rows, cols), Ht.dtype)
         sizes = np.int64(rows), np.int32(r), np.int32(begin), np.int32(r + norms)
         _launch("weighted", padded.size, (Ht[start : start + rows], own, *sizes, padded), Ht.dtype, cols)
@@ -132,6 +128,20 @@ def _column_blocks(n_columns: int) -> list[tuple[int, int, int]]:
     width = -(-n_columns // -(-n_columns // MOST_COLUMNS))
     blocks = [(first, min(width, n_columns - first)) for first in range(0, n_columns, width)]
     return [(first, count, -(-count // 4) * 4) for first, count in blocks]
+
+
+def _blocks_of_sums(r: int, norms: bool) -> list[tuple[int, int, int]]:
+    """Return the same as for r columns; with norms there is one more, for which no block becomes wider.
+
+    The order in which a block adds depends on its width, and sums must not depend on whether norms were asked for.
+    """
+    blocks = _column_blocks(r)
+    first, count, cols = blocks[-1]
+    if norms and count < cols:
+        blocks[-1] = (first, count + 1, cols)
+    elif norms:
+        blocks.append((r, 1, 4))
+    return blocks
 
 
 def _launch(

@@ -10,6 +10,7 @@
 #define PARTS (COLS / NARROW)
 #define BESIDE (PARTS < LANES ? PARTS : LANES)  // lanes for a row of the dense array
 #define SETS (LANES / BESIDE)
+#define SHORT 128  // entries of a short sum
 
 struct alignas(16) Narrow {
     REAL v[NARROW];
@@ -29,21 +30,28 @@ __device__ __forceinline__ void add_sets(Narrow &sum, int lane) {
 #endif
 }
 
-// The sum of data[i] dense[indices[i]] over the entries [begin, end).
+// The sum of data[i] dense[indices[i]] over the entries [begin, end): short sums, which are added up. Long ones would lose
+// digits.
 template <class Integer>
 __device__ __forceinline__ Narrow gather(
     const REAL *__restrict__ data, const Integer *__restrict__ indices, long long begin, long long end,
     const REAL *__restrict__ dense, int part, int set
 ) {
-    Narrow sum = {};
+    Narrow total = {};
+    for (long long first = begin + set; first < end; first += SHORT * SETS) {
+        const long long stop = end - first < SHORT * SETS ? end : first + SHORT * SETS;
+        Narrow sum = {};
 #pragma unroll 4
-    for (long long i = begin + set; i < end; i += SETS) {
-        const REAL x = data[i];
-        const Narrow row = *reinterpret_cast<const Narrow *>(dense + (long long)indices[i] * COLS + part * NARROW);
+        for (long long i = first; i < stop; i += SETS) {
+            const REAL x = data[i];
+            const Narrow row = *reinterpret_cast<const Narrow *>(dense + (long long)indices[i] * COLS + part * NARROW);
 #pragma unroll
-        for (int q = 0; q < NARROW; ++q) sum.v[q] += x * row.v[q];
+            for (int q = 0; q < NARROW; ++q) sum.v[q] += x * row.v[q];
+        }
+#pragma unroll
+        for (int q = 0; q < NARROW; ++q) total.v[q] += sum.v[q];
     }
-    return sum;
+    return total;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) sparse_products(
