@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import dbmd
-from dbmd.engines import _gpu_samples
+from dbmd.engines import _gpu_resident, _gpu_streams
 from dbmd.engines._runs import ROWS
 from device import standin_cuda
 from device.found import has_device
@@ -106,8 +106,8 @@ def way(request, device, monkeypatch):
     """Make samples go to the device once, or in every pass."""
     if request.param != "kept":
         monkeypatch.setenv("DBMD_GPU_MEMORY", "0")
-        monkeypatch.setattr(_gpu_samples, "WINDOW_BYTES", 8000)
-        monkeypatch.setattr(_gpu_samples, "REGISTER_BYTES", 0 if request.param == "pinned" else 1 << 60)
+        monkeypatch.setattr(_gpu_streams, "WINDOW_BYTES", 8000)
+        monkeypatch.setattr(_gpu_streams, "REGISTER_BYTES", 0 if request.param == "pinned" else 1 << 60)
     return request.param
 
 
@@ -183,8 +183,8 @@ def test_the_size_of_chunks_and_the_way_to_the_device_change_no_bit(device, monk
     models = [fit("gpu", Xt, source, weights, max_iter=3)]
     for budget, size in (("1e9", ROWS), ("1e9", 2 * ROWS), ("0", ROWS), ("0", 2 * ROWS)):
         monkeypatch.setenv("DBMD_GPU_MEMORY", budget)
-        monkeypatch.setattr(_gpu_samples, "WINDOW_BYTES", size * row)
-        monkeypatch.setattr(_gpu_samples, "CHUNK", device.cuda.runtime.memGetInfo()[1] // (size * row))
+        monkeypatch.setattr(_gpu_streams, "WINDOW_BYTES", size * row)
+        monkeypatch.setattr(_gpu_resident, "CHUNK", device.cuda.runtime.memGetInfo()[1] // (size * row))
         models.append(fit("gpu", Xt, source, weights, max_iter=3))
     for each in models[1:]:
         assert_same_bits(each, models[0])
@@ -207,7 +207,7 @@ def test_memory_that_runs_out_in_the_middle_of_a_fit_changes_no_result(device, k
 @stands_in
 def test_a_device_much_smaller_than_the_data_fits_them_all_the_same(device, monkeypatch):
     Xt, source, _ = data(20_000)
-    monkeypatch.setattr(_gpu_samples, "WINDOW_BYTES", 100_000)
+    monkeypatch.setattr(_gpu_streams, "WINDOW_BYTES", 100_000)
     expected = fit("local", Xt, source, n_nodes=1, max_iter=3, init=Xt[:R] + 0.1)
     peak = 0
     for memory in (16_000_000, 6_000_000, 3_000_000):

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from dbmd.data.block import Block
-from dbmd.engines import _gpu_samples, gpu
+from dbmd.engines import _gpu_resident, _gpu_streams, gpu
 from dbmd.errors import EngineError
 from dbmd.model.node import Node
 from device import standin_cuda
@@ -50,7 +50,7 @@ def lines(caplog):
 def test_chunks_become_smaller_until_they_fit(device, lines):
     standin_cuda.machine.memory = 4_000_000
     with gpu.Engine([Node("a", Block(X))]) as engine:
-        assert isinstance(engine.nodes[0].block, _gpu_samples.Resident)
+        assert isinstance(engine.nodes[0].block, _gpu_resident.Resident)
         before = engine.nodes[0].block.size
         found = [engine.ask(lambda node: needs_copies(node, copies=20)) for _ in range(2)]
         assert engine.nodes[0].block.size < before
@@ -60,13 +60,13 @@ def test_chunks_become_smaller_until_they_fit(device, lines):
 
 
 def test_samples_that_leave_too_little_for_the_rest_are_no_longer_kept(device, lines, monkeypatch):
-    monkeypatch.setattr(_gpu_samples, "WINDOW_BYTES", 400_000)
+    monkeypatch.setattr(_gpu_streams, "WINDOW_BYTES", 400_000)
     standin_cuda.machine.memory = 3_000_000
     with gpu.Engine([Node("a", Block(X))]) as engine:
-        assert isinstance(engine.nodes[0].block, _gpu_samples.Resident)
+        assert isinstance(engine.nodes[0].block, _gpu_resident.Resident)
         for _ in range(2):
             engine.ask(needs(1_700_000))
-        assert isinstance(engine.nodes[0].block, _gpu_samples.StreamedBlock)
+        assert isinstance(engine.nodes[0].block, _gpu_streams.StreamedBlock)
         assert engine.ask(lambda node: needs_copies(node, copies=1)) == pytest.approx((X - 1.0).sum())
     assert "no longer kept there, but sent" in lines()[-1]
     assert standin_cuda.machine.pool(0).used == 0
@@ -105,7 +105,7 @@ def test_samples_of_the_user_on_the_device_are_taken_in_smaller_chunks(device):
     standin_cuda.machine.memory = 4_000_000
     with gpu.Engine([Node("a", Block(Xt))]) as engine:
         assert engine.ask(lambda node: needs_copies(node, copies=20)) == pytest.approx((X - 1.0).sum())
-        assert isinstance(engine.nodes[0].block, _gpu_samples.Resident)
+        assert isinstance(engine.nodes[0].block, _gpu_resident.Resident)
         with pytest.raises(EngineError, match="does not suffice"):
             engine.ask(needs(5_000_000))
     assert float(Xt.sum()) == pytest.approx(X.sum())
@@ -113,12 +113,12 @@ def test_samples_of_the_user_on_the_device_are_taken_in_smaller_chunks(device):
 
 def test_another_programs_memory_makes_the_samples_a_stream(device, monkeypatch):
     # It was free when it was asked for, but no longer when it was taken.
-    monkeypatch.setattr(_gpu_samples, "WINDOW_BYTES", 400_000)
+    monkeypatch.setattr(_gpu_streams, "WINDOW_BYTES", 400_000)
     standin_cuda.machine.memory = 3_000_000
     monkeypatch.setattr(gpu, "RESIDENT", 100.0)
     taken = device.zeros(1_700_000, np.uint8)
     with gpu.Engine([Node("a", Block(X))]) as engine:
-        assert isinstance(engine.nodes[0].block, _gpu_samples.StreamedBlock)
+        assert isinstance(engine.nodes[0].block, _gpu_streams.StreamedBlock)
         assert engine.ask(lambda node: needs_copies(node, copies=1)) == pytest.approx((X - 1.0).sum())
     del taken
 
@@ -129,7 +129,7 @@ def test_the_user_may_limit_what_samples_take(device, monkeypatch, fraction):
     standin_cuda.machine.memory = 2_500_000
     with gpu.Engine([Node("a", Block(X[:7000])), Node("b", Block(X[:6000]))]) as engine:
         kinds = [type(node.block) for node in engine.nodes]
-    assert kinds == [_gpu_samples.StreamedBlock, _gpu_samples.Resident]
+    assert kinds == [_gpu_streams.StreamedBlock, _gpu_resident.Resident]
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
@@ -166,4 +166,4 @@ def test_budgets_shrink_also_where_cupy_does_not_know_what_is_in_use(device, mon
     monkeypatch.setenv("DBMD_GPU_MEMORY", str(int(1.5 * X.nbytes)))
     with gpu.Engine([Node("a", Block(X)), Node("b", Block(X.copy()))]) as engine:
         kinds = [type(node.block) for node in engine.nodes]
-    assert kinds == [_gpu_samples.Resident, _gpu_samples.StreamedBlock]
+    assert kinds == [_gpu_resident.Resident, _gpu_streams.StreamedBlock]

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from dbmd._utils.arrays import is_here, to_host
 from dbmd.data.block import Block, Samples, Window
-from dbmd.engines import _gpu_device, _gpu_samples, gpu
+from dbmd.engines import _gpu_device, _gpu_resident, _gpu_streams, gpu
 from dbmd.engines._runs import ROWS
 from dbmd.model.node import Node
 from device import standin_cuda
@@ -106,15 +106,15 @@ def on_device(kind, block, cupy, device, monkeypatch=None):
 
         native = block.Xt if block.is_sparse else np.asarray(block.Xt, block.Xt.dtype.newbyteorder("="))
         there = csr_matrix(block.Xt) if block.is_sparse else cupy.asarray(native)
-        return _gpu_samples.on_device(
+        return _gpu_resident.on_device(
             Block(there, block.source_codes, block.first_row, block.dtype, block.class_codes, block.weights),
             device,
             0.0,
         )
     if kind == "read":
         n = block.shape[0]
-        return _gpu_samples.on_device(InWindows(block, sorted({0, n // 3, n // 2, n})), device, 0.0)
-    return _gpu_samples.on_device(block, device, np.inf if kind == "kept" else 0.0)
+        return _gpu_resident.on_device(InWindows(block, sorted({0, n // 3, n // 2, n})), device, 0.0)
+    return _gpu_resident.on_device(block, device, np.inf if kind == "kept" else 0.0)
 
 
 @given(data=st.data())
@@ -123,7 +123,7 @@ def test_every_row_is_seen_once_with_all_that_belongs_to_it(kind, data):
     block, shift = data.draw(blocks()), data.draw(st.booleans())
     chunk_bytes = data.draw(st.sampled_from([1, 30_000, 10**9]))
     with some_device() as cupy, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_gpu_samples, "REGISTER_BYTES", 0 if kind == "pinned" else 1 << 60)
+        patch.setattr(_gpu_streams, "REGISTER_BYTES", 0 if kind == "pinned" else 1 << 60)
         patch.setattr(_gpu_device, "PIECE_BYTES", 1000)
         patch.setattr(_gpu_device, "PINNED_BYTES", 20_000)
         device = _gpu_device.Device(0)
@@ -172,7 +172,7 @@ def test_chunks_begin_where_sums_may_be_cut(kind, data):
     block = Block(np.arange(float(n))[:, None], codes)
     chunk_bytes = data.draw(st.sampled_from([8 * ROWS, 20 * ROWS, 10**9]))
     with some_device() as cupy, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_gpu_samples, "REGISTER_BYTES", 0 if kind == "pinned" else 1 << 60)
+        patch.setattr(_gpu_streams, "REGISTER_BYTES", 0 if kind == "pinned" else 1 << 60)
         device = _gpu_device.Device(0)
 
         def look():
@@ -224,7 +224,7 @@ def test_what_is_too_large_is_streamed_and_small_files_that_are_mapped_are_not(d
     nodes = [Node("map", Block(mapped[10:])), Node("large", Block(large)), Node("small", Block(mapped[:5000]))]
     with gpu.Engine(nodes) as engine:
         kinds = [type(node.block) for node in engine.nodes]
-    assert kinds == [_gpu_samples.Streamed, _gpu_samples.StreamedBlock, _gpu_samples.Resident]
+    assert kinds == [_gpu_streams.Streamed, _gpu_streams.StreamedBlock, _gpu_resident.Resident]
 
 
 @stands_in
@@ -232,7 +232,7 @@ def test_closing_frees_all_memory_of_the_device(device):
     machine = standin_cuda.machine
     block = Block(np.ones((100_000, 10)), weights=np.ones(100_000))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_gpu_samples, "REGISTER_BYTES", 0)
+        patch.setattr(_gpu_streams, "REGISTER_BYTES", 0)
         for budget in ("1e9", "0"):
             patch.setenv("DBMD_GPU_MEMORY", budget)
             with gpu.Engine([Node("a", block)]) as engine:
@@ -250,7 +250,7 @@ def total(node):
 @pytest.mark.parametrize("can_register", [True, False])
 def test_memory_that_cannot_be_pinned_is_copied(device, can_register, monkeypatch):
     standin_cuda.machine.can_register = can_register
-    monkeypatch.setattr(_gpu_samples, "REGISTER_BYTES", 0)
+    monkeypatch.setattr(_gpu_streams, "REGISTER_BYTES", 0)
     monkeypatch.setenv("DBMD_GPU_MEMORY", "0")
     with gpu.Engine([Node("a", Block(np.ones((1000, 10))))]) as engine:
         assert engine.nodes[0].block.is_pinned == can_register
@@ -270,7 +270,7 @@ def test_without_pinned_memory_any_memory_is_copied_from(device, budget, monkeyp
 
 @stands_in
 def test_nodes_of_one_array_share_what_is_pinned(device, monkeypatch):
-    monkeypatch.setattr(_gpu_samples, "REGISTER_BYTES", 0)
+    monkeypatch.setattr(_gpu_streams, "REGISTER_BYTES", 0)
     monkeypatch.setenv("DBMD_GPU_MEMORY", "0")
     standin_cuda.machine.n_devices = 2
     Xt = np.ones((1001, 10))

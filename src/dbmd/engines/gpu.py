@@ -29,7 +29,9 @@ from dbmd._utils.threads import one_blas_thread
 from dbmd.data.block import Samples
 from dbmd.engines import _at_node
 from dbmd.engines._gpu_device import Device
-from dbmd.engines._gpu_samples import DeviceSamples, StreamedBlock, bytes_taken, on_device
+from dbmd.engines._gpu_resident import bytes_taken, on_device
+from dbmd.engines._gpu_samples import DeviceSamples
+from dbmd.engines._gpu_streams import StreamedBlock
 from dbmd.errors import EngineError, first_line
 from dbmd.kernels._cuda import cupy
 from dbmd.model.node import Node
