@@ -19,13 +19,14 @@ class Function:
     def __call__(self, grid, block, args, shared_mem=0):
         ctypes.c_int.in_dll(self._library, "gridDim").value = grid[0]
         index = ctypes.c_int.in_dll(self._library, "blockIdx")
-        passed = [_passed(arg) for arg in args]
+        given = [passed(arg) for arg in args]
         for number in range(grid[0]):
             index.value = number
-            self._function(*passed)
+            self._function(*given)
 
 
-def _passed(arg):
+def passed(arg):
+    """Return an argument of a kernel as ctypes takes it."""
     if arg is None:
         return ctypes.c_void_p(0)
     if isinstance(arg, np.ndarray) and arg.dtype.kind == "V":  # a struct, by value

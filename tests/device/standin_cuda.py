@@ -476,7 +476,7 @@ class Function:
             else:
                 passed.append(arg)
         with _running:
-            self._function(grid, block, tuple(passed))
+            self._function(grid, block, tuple(passed), shared_mem)
 
 
 class RawModule:
