@@ -91,7 +91,8 @@ add_covariances(const REAL *__restrict__ Ht, const double *__restrict__ weights,
 #else
             const double *Gram = Q;
 #endif
-            const Precision P = {Gram, r, members, last, Gram[last * r + last] + prior, prior};
+            // Without a sample nothing is read: another block may be writing there.
+            const Precision P = {Gram, r, members, last, (f ? Gram[last * r + last] : 0.0) + prior, prior};
             const Pivots pivots = factor<0, true>(P, s, s_all, A);
             invert(A, s, s_all);
             square(A, s, s_all);
