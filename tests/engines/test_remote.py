@@ -331,3 +331,11 @@ def test_a_call_can_be_pickled():
     call = Call((), {1: 2}, "fake")
     assert pickle.loads(pickle.dumps(call)) == call
     assert pickle.loads(pickle.dumps(partial(begin, at=()))).func is begin
+
+
+def test_a_task_that_is_late_does_not_bring_back_what_was_removed(tmp_path):
+    """It was cancelled while it worked, and the folder of its block is gone."""
+    folder = Folder(tmp_path / "gone" / "held")
+    folder.keep(0, 1, Node("a", 0))
+    assert folder.recall(0, 1) is None
+    assert list(tmp_path.iterdir()) == []

@@ -48,7 +48,11 @@ class Folder:
 
     def keep(self, index: int, number: int, held: Node) -> None:
         """Keep the cache after a question, and the one before it, for a task that is run twice."""
-        earlier = sorted(int(p.name) for p in self.path.glob("*") if p.name.isdecimal()) if self.path.exists() else []
+        try:
+            self.path.mkdir(mode=0o700, exist_ok=True)
+        except FileNotFoundError:  # the block beside it was removed: this task was cancelled, and is late
+            return
+        earlier = sorted(int(p.name) for p in self.path.glob("*") if p.name.isdecimal())
         _spill.dump(held, self.path / str(number))
         for old in [n for n in earlier if n < number][:-1]:
             (self.path / str(old)).unlink(missing_ok=True)
@@ -126,9 +130,13 @@ def _local_folders() -> list[Path]:
     return [Path(folder) for folder in os.environ["SPARK_LOCAL_DIRS"].split(",")]
 
 
-def remove(tasks: Iterable[int], *, pattern: str, also: Sequence[str]) -> None:
-    """Remove folders of the executor by a pattern, and others by name."""
+def remove(tasks: Iterable[int], *, pattern: str, also: Sequence[str]) -> Iterator[int]:
+    """Remove folders of the executor by a pattern, and others by name; yield how many are still there.
+
+    A task that was just cancelled may still be writing.
+    """
     list(tasks)
     found = [path for folder in _local_folders() for path in folder.glob(pattern)]
     for path in [*found, *map(Path, also)]:
         shutil.rmtree(path, ignore_errors=True)
+    yield sum(path.exists() for path in found)

@@ -220,9 +220,13 @@ class Placement:
         if not self.session.is_running:
             return
         context, tasks = self.session.context, 2 * self.session.n_cores  # so that each idle executor gets some
-        with suppress(PySparkException, Py4JError):  # else Spark removes them at the end of the application
-            remove = partial(executor.remove, pattern=f"{self.name}/{pattern}", also=also)
-            context.parallelize(range(tasks), tasks).foreachPartition(remove)
+        remove = partial(executor.remove, pattern=f"{self.name}/{pattern}", also=also)
+        # An interrupt may have broken the connection to the JVM, of which there is another for the next try. What is
+        # left after all of them Spark removes at the end of the application.
+        for _ in range(TRIES):
+            with suppress(PySparkException, Py4JError):
+                if not sum(context.parallelize(range(tasks), tasks).mapPartitions(remove).collect()):
+                    return
 
     def close(self) -> None:
         """Remove the blocks, and stop Spark if it was started for them."""
