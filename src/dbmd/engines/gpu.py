@@ -31,7 +31,7 @@ from dbmd.engines import _at_node
 from dbmd.engines._gpu_device import Device
 from dbmd.engines._gpu_resident import bytes_taken, on_device
 from dbmd.engines._gpu_samples import DeviceSamples
-from dbmd.engines._gpu_streams import StreamedBlock
+from dbmd.engines._gpu_streams import Streamed, StreamedBlock
 from dbmd.errors import EngineError, first_line
 from dbmd.kernels._cuda import cupy
 from dbmd.model.node import Node
@@ -228,7 +228,7 @@ class Engine:
         self, node_function: NodeFunction[Reply], broadcast: tuple[Any, ...], device: Device, number: int
     ) -> tuple[Node, Reply]:
         """Return the node and the reply of a function; where memory does not suffice, in smaller chunks."""
-        is_again = False
+        is_second_try = False  # of samples in the same form
         while True:
             try:
                 return _at_node.run(node_function, self.nodes[number], broadcast, "gpu")
@@ -236,8 +236,8 @@ class Engine:
                 reason = first_line(error)
             # Nothing refers to what the function had allocated any more, which may be all that was lacking.
             device.release()
-            is_again = not is_again
-            if is_again:
+            is_second_try = not is_second_try
+            if is_second_try:
                 continue
             node = self.nodes[number]
             smaller = node.block.smaller() if isinstance(node.block, DeviceSamples) else None
@@ -246,7 +246,7 @@ class Engine:
             self.nodes[number] = replace(node, block=smaller)
             del node
             device.release()
-            where = "no longer kept there, but sent" if isinstance(smaller, StreamedBlock) else "taken"
+            where = "no longer kept there, but sent" if isinstance(smaller, Streamed | StreamedBlock) else "taken"
             logger.info(
                 f"The memory of GPU {device.number} does not suffice ({reason}): the samples of node {number} are "
                 f"{where} {smaller.size:,} at a time."
