@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from dbmd.protocols import Cluster, Format, Kernel, MakeEngine, Solver
+    from dbmd.protocols import Cluster, Clustering, Format, Kernel, MakeEngine, Solver
 
 
 @cache
@@ -45,6 +45,11 @@ def load_solver(name: str) -> Solver:
 def load_kernel(name: str) -> Kernel:
     """Return a kernel by its name."""
     return cast("Kernel", load("kernels", name))
+
+
+def load_clustering(name: str) -> Clustering:
+    """Return a kernel that clusters samples, too, by its name."""
+    return cast("Clustering", load("kernels", name))
 
 
 def load_engine(name: str) -> MakeEngine:

@@ -23,6 +23,7 @@ from dbmd.kernels._gap_covariance import GapCovariance
 from dbmd.kernels._gaps import solve_h_with_gaps
 from dbmd.kernels._host import asarray, empty
 from dbmd.kernels._interior_point import solve_interior
+from dbmd.kernels._k_means import k_means, k_means_plus_plus
 from dbmd.kernels._pivoting import solve_by_pivoting
 from dbmd.kernels._rows import jit
 from dbmd.kernels._sums import Sums, products
@@ -34,6 +35,8 @@ __all__ = [
     "Sums",
     "asarray",
     "empty",
+    "k_means",
+    "k_means_plus_plus",
     "locate",
     "products",
     "put",

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from dbmd.kernels._host import asarray, empty
 from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, tolerances
 from dbmd.model.gaps import Gaps
-from dbmd.model.statistics import SampleSums
+from dbmd.model.statistics import Float, SampleSums
 
 __all__ = [
     "FaceCovariance",
@@ -38,6 +38,8 @@ __all__ = [
     "Sums",
     "asarray",
     "empty",
+    "k_means",
+    "k_means_plus_plus",
     "locate",
     "products",
     "put",
@@ -376,3 +378,43 @@ class GapCovariance:
             Row j: sum of w_j'S_i over the samples i whose feature j is missing.
         """
         return self._S, self._log_det, self._WS
+
+
+def k_means_plus_plus(Xt: Float, weights: Float, draws: Float) -> Float:
+    """Return centres by k-means++, shape (r, m); see :class:`dbmd.protocols.Clustering`."""
+    nearest, centres = np.ones(len(Xt)), list[Float]()
+    for k, row in enumerate(draws):
+        up_to = np.cumsum(weights * nearest)
+        tried = Xt[np.minimum(np.searchsorted(up_to, up_to[-1] * (row if k else row[:1])), len(Xt) - 1)]
+        d2 = np.square(Xt - tried[:, None]).sum(axis=2)
+        d2 = d2 if k == 0 else np.minimum(d2, nearest)
+        best = int(np.argmin(d2 @ weights))
+        nearest = d2[best]
+        centres.append(tried[best])
+    return np.array(centres)
+
+
+def k_means(Xt: Float, weights: Float, centres: Float, tol: float, max_iter: int) -> tuple[Float, float]:
+    """Return centres after Lloyd's iterations, and their cost; see :class:`dbmd.protocols.Clustering`."""
+    labels = np.full(len(Xt), -1)
+    for _ in range(max_iter):
+        before, (labels, d2) = labels, _nearest(Xt, centres)
+        counted = weights[:, None] * (labels[:, None] == np.arange(len(centres)))
+        for k in np.flatnonzero(counted.sum(axis=0) <= 0.0):
+            far = int(np.argmax(d2))
+            if d2[far] > 0.0:
+                counted[far] = weights[far] * (np.arange(len(centres)) == k)
+                d2[far] = 0.0
+        sizes = counted.sum(axis=0)
+        own = np.where(sizes > 0.0, np.arange(len(sizes)), np.argmax(sizes))
+        new = ((counted.T @ Xt)[own].T / sizes[own]).T
+        moved, centres = float(np.square(new - centres).sum()), new
+        if np.array_equal(labels, before) or moved <= tol:
+            break
+    return centres, float(weights @ _nearest(Xt, centres)[1])
+
+
+def _nearest(Xt: Float, centres: Float) -> tuple[NDArray[np.intp], Float]:
+    """Return the nearest centre of each sample, and the squared distances to them, shapes (n,)."""
+    d2 = np.square(Xt[:, None] - centres).sum(axis=2)
+    return d2.argmin(axis=1), d2.min(axis=1)

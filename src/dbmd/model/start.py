@@ -28,7 +28,7 @@ from dbmd.model.parts import Parts
 from dbmd.model.reduce import ParallelMap, can_be_reduced, reduced
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, squared_norms
 from dbmd.protocols import Ask, Sums
-from dbmd.registry import load_kernel
+from dbmd.registry import load_clustering, load_kernel
 
 SAMPLE, SAMPLE_FRACTION = 20_000, 0.01  # size of a sample on the driver: so many or such a fraction, whichever is more
 SAMPLE_NUMBERS = 8_000_000  # largest number of entries of a sample; zeros of sparse samples do not count
@@ -37,7 +37,8 @@ PRECISION_ROUNDS = 2  # clusterings that the precision of the sources is found f
 ATTEMPTS, CHEAP_ATTEMPTS = 3, 10  # of k-means++ and k-means, on samples as they are and on reduced ones
 # Attempts are made on a part of the samples: so many, and so many for each component. The best continue with all.
 PART, PART_EACH, FINALISTS = 3_000, 100, 3
-ROUGH = 1e-3  # tolerance of k-means on the part; that of scikit-learn is 1e-4
+ROUGH, TOL = 1e-3, 1e-4  # tolerances of k-means on the part and on all, as of scikit-learn: of the mean variance
+MAX_ITER = 300  # of k-means
 ROUNDS = 3  # of k-means||; each draws OVERSAMPLING * r candidates
 OVERSAMPLING = 2
 REFINEMENTS = 5  # passes of k-means after k-means||; more gain little
@@ -314,43 +315,115 @@ def _cluster(
     parallel_map : callable
         As ``map``, for the attempts; it may run in threads.
     """
-    from sklearn import config_context
-    from sklearn.cluster import KMeans, kmeans_plusplus  # late: it takes a while to load
-    from sklearn.exceptions import ConvergenceWarning
-
     if isinstance(Xt, LowRank):
         centres = _cluster(Xt.scores, weights, r, seed, draw_by=draw_by, attempts=attempts, parallel_map=parallel_map)
         return Xt.offset + centres @ Xt.directions.T
-    # Far from the origin, distances are small differences of large numbers.
-    origin = np.zeros(Xt.shape[1], Xt.dtype) if sparse.issparse(Xt) else Xt.mean(axis=0)
-    Xt = Xt if sparse.issparse(Xt) else Xt - origin
     weights, draw_by = weights / weights.mean(), draw_by / draw_by.mean()
+    if sparse.issparse(Xt):
+        return _best_centres(_SparseClustering(Xt, weights, draw_by, r), Xt.shape[0], r, seed, attempts, parallel_map)
+    # Far from the origin, distances are small differences of large numbers.
+    origin = Xt.mean(axis=0, dtype=np.float64)
+    clustering = _DenseClustering(np.ascontiguousarray(Xt - origin), weights, draw_by, r)
+    return _best_centres(clustering, Xt.shape[0], r, seed, attempts, parallel_map) + origin
 
-    def draw(chosen: Any, random_state: Any) -> NDArray[Any]:
-        return kmeans_plusplus(Xt[chosen], r, sample_weight=draw_by[chosen], random_state=random_state)[0]
 
-    def refined(chosen: Any, init: int | NDArray[Any], **options: Any) -> Any:
-        """Return the clusters of some samples, from centres, or from those that are drawn with a seed."""
-        # Samples were checked before, and checking them again takes half of the time.
-        with one_thread(), config_context(assume_finite=True, skip_parameter_validation=True):
-            init = draw(chosen, init) if isinstance(init, int) else init
-            return KMeans(r, init=init, n_init=1, **options).fit(Xt[chosen], sample_weight=weights[chosen])
+def _best_centres(
+    clustering: _DenseClustering | _SparseClustering,
+    n: int,
+    r: int,
+    seed: int,
+    attempts: int,
+    parallel_map: ParallelMap,
+) -> Float:
+    """Return the centres of the best of some attempts on n samples, shape (r, m), in float64."""
 
-    def best(found: Iterable[Any], count: int) -> list[Any]:
-        return sorted(found, key=lambda each: float(each.inertia_))[:count]
+    def best(found: Iterable[tuple[Float, float]], count: int) -> list[Float]:
+        return [centres for centres, _ in sorted(found, key=lambda each: each[1])[:count]]
 
     draws = np.random.RandomState(seed % 2**32)
-    everything, some = slice(None), _part_of(Xt.shape[0], r, draws)
-    with catch_warnings(), one_thread():
-        simplefilter("ignore", ConvergenceWarning)  # with fewer distinct samples than components some centres coincide
-        if some is None:
-            inits = [draw(everything, draws) for _ in range(attempts)]
-        else:
-            seeds = draws.randint(2**31 - 1, size=attempts).tolist()
-            found = parallel_map(partial(refined, some, tol=ROUGH), seeds)
-            inits = [each.cluster_centers_ for each in best(found, FINALISTS)]
-        found = best(parallel_map(partial(refined, everything), inits), 1)
-    return np.asarray(found[0].cluster_centers_, np.float64) + origin
+    some = _part_of(n, r, draws)
+    if some is None:
+        inits = [clustering.drawn(draws) for _ in range(attempts)]
+    else:
+        part = clustering.taken(some)
+
+        def rough(own_seed: int) -> tuple[Float, float]:
+            return part.refined(part.drawn(np.random.RandomState(own_seed)), ROUGH)
+
+        inits = best(parallel_map(rough, draws.randint(2**31 - 1, size=attempts).tolist()), FINALISTS)
+    return best(parallel_map(partial(clustering.refined, tol=TOL), inits), 1)[0]
+
+
+@dataclass(frozen=True)
+class _DenseClustering:
+    """k-means of dense samples.
+
+    Attributes
+    ----------
+    Xt : array of shape (n, m), float64, contiguous
+        Samples, about a point amidst them.
+    weights, draw_by : array of shape (n,)
+        Weight of each in a centre, and in the draws of k-means++.
+    r : int
+        Clusters.
+    """
+
+    Xt: Float
+    weights: Float
+    draw_by: Float
+    r: int
+
+    def taken(self, chosen: NDArray[np.intp]) -> _DenseClustering:
+        """Return that of some of the samples."""
+        return _DenseClustering(self.Xt[chosen], self.weights[chosen], self.draw_by[chosen], self.r)
+
+    def drawn(self, random: np.random.RandomState) -> Float:
+        """Return centres by k-means++, shape (r, m); numbers are drawn in the order of scikit-learn."""
+        draws = np.zeros((self.r, 2 + int(np.log(self.r))))
+        draws[0, 0] = random.random_sample()
+        draws[1:] = random.random_sample(draws[1:].shape)
+        return load_clustering("cpu").k_means_plus_plus(self.Xt, self.draw_by, draws)
+
+    def refined(self, centres: Float, tol: float) -> tuple[Float, float]:
+        """Return centres after k-means from others, and what it minimises; the tolerance is relative."""
+        tol *= float(self.Xt.var(axis=0).mean())
+        return load_clustering("cpu").k_means(self.Xt, self.weights, centres, tol, MAX_ITER)
+
+
+@dataclass(frozen=True)
+class _SparseClustering:
+    """k-means of sparse samples by scikit-learn, as :class:`_DenseClustering`; ``Xt`` is a CSR array."""
+
+    Xt: Any
+    weights: Float
+    draw_by: Float
+    r: int
+
+    def taken(self, chosen: NDArray[np.intp]) -> _SparseClustering:
+        """Return that of some of the samples."""
+        return _SparseClustering(self.Xt[chosen], self.weights[chosen], self.draw_by[chosen], self.r)
+
+    def drawn(self, random: np.random.RandomState) -> Float:
+        """Return centres by k-means++, shape (r, m)."""
+        from sklearn.cluster import kmeans_plusplus  # late: it takes a while to load
+
+        with one_thread():
+            found = kmeans_plusplus(self.Xt, self.r, sample_weight=self.draw_by, random_state=random)[0]
+        return np.asarray(found)
+
+    def refined(self, centres: Float, tol: float) -> tuple[Float, float]:
+        """Return centres after k-means from others, and what it minimises; the tolerance is relative."""
+        from sklearn import config_context
+        from sklearn.cluster import KMeans
+        from sklearn.exceptions import ConvergenceWarning
+
+        # Samples were checked before, and checking them again takes half of the time.
+        with catch_warnings(), one_thread(), config_context(assume_finite=True, skip_parameter_validation=True):
+            # With fewer distinct samples than components some centres coincide.
+            simplefilter("ignore", ConvergenceWarning)
+            model = KMeans(self.r, init=centres, n_init=1, tol=tol, max_iter=MAX_ITER)
+            found = model.fit(self.Xt, sample_weight=self.weights)
+        return np.asarray(found.cluster_centers_, np.float64), float(found.inertia_)
 
 
 def _part_of(n: int, r: int, draws: np.random.RandomState) -> NDArray[np.intp] | None:
