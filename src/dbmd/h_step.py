@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,8 +40,6 @@ class HStep:
     offset : array of the kernel's kind, shape (r,) or (n_sources, r), of the type of the data, optional
         (W - c 1')'(c - shift + d_c), where d_c is the offset of a source, if they have some: to be subtracted from
         (x - shift)'(W - c 1'). None if it is zero.
-    Q : array of shape (r, r)
-        Gram matrix of W - c 1'.
     prior : array of shape (r,)
         alpha0 - 1.
     sigma2 : array of shape (n_sources,)
@@ -56,14 +54,13 @@ class HStep:
         W - c 1' in float64.
     offsets : array of shape (m, n_sources), optional
         The offset of each source, if they have any.
-    unseen : list of arrays of shape ()
-        Sums of products elsewhere that were not looked at yet, see :meth:`check`.
+    unseen : list of arrays
+        Of products elsewhere that were not looked at yet, the sum, shape (), and the last ones, see :meth:`check`.
     """
 
     shift: Float
     W_centred: NDArray[Any]
     offset: NDArray[Any] | None
-    Q: Float
     prior: Float
     sigma2: Float
     kernel: Kernel
@@ -112,18 +109,18 @@ class HStep:
         offsets = offsets if offsets is not None and offsets.size else None
         shift = np.zeros_like(origin) if near_zero and samples.is_contiguous else samples.shift_for(origin)
         c = W.mean(axis=1)
-        shared, own = np.sum((c - shift) ** 2), np.sum((W - c[:, None]) ** 2) / W.shape[1]
-        # With a prior, where the H-step stops depends on Q: then it must be the same for dense and sparse samples.
-        c = shift if shared <= own and not prior.any() else c
         W_centred, centre = W - c[:, None], c - shift
-        offset = None if c is shift else centre @ W_centred
+        # With a prior, where the H-step stops depends on Q: then it must be the same for dense and sparse samples.
+        if not prior.any() and centre @ centre <= np.vdot(W_centred, W_centred) / W.shape[1]:
+            W_centred, centre = W - shift[:, None] if shift.any() else W, np.zeros_like(c)
+        in_type = kernel.asarray(np.ascontiguousarray(W_centred, samples.dtype))
+        offset = centre @ W_centred if centre.any() else None
         if offsets is not None:
             offset = (centre[:, None] + offsets).T @ W_centred
         return cls(
             shift,
-            kernel.asarray(np.ascontiguousarray(W_centred, samples.dtype)),
+            in_type,
             None if offset is None else kernel.asarray(offset, samples.dtype),
-            W_centred.T @ W_centred,
             prior,
             sigma2,
             kernel,
@@ -132,6 +129,14 @@ class HStep:
             W_centred,
             offsets,
         )
+
+    @cached_property
+    def Q(self) -> Float:
+        """Gram matrix of W - c 1', shape (r, r).
+
+        It is found when it is needed: where products with the samples are computed elsewhere, while that is done.
+        """
+        return self.W.T @ self.W
 
     def located(self, chunk: Chunk) -> Chunk:
         """Return a chunk with the places of its gaps."""
@@ -178,8 +183,15 @@ class HStep:
 
     def check(self) -> None:
         """Raise a DataError if products elsewhere that were not looked at yet left the range of their type."""
+        self.look_at_products()
         while self.unseen:
             self._check(to_host(self.unseen.pop()))  # a copy is cheaper than a function of an array elsewhere
+
+    def look_at_products(self) -> None:
+        """Start to add up products elsewhere, which :meth:`check` waits for."""
+        if self.unseen and self.unseen[-1].ndim:
+            last = self.unseen.pop().sum()
+            self.unseen[:] = [sum(self.unseen, last)]
 
     def _check(self, total: Any) -> None:
         """Raise a DataError if the sum of products is not finite."""
@@ -192,13 +204,13 @@ class HStep:
     def _products(self, Xt: Any, source_code: int) -> NDArray[Any]:
         """Return b of samples of a source, shape (rows, r); their gaps have the entries that add nothing to it."""
         offset = self.offset if self.offsets is None or self.offset is None else self.offset[source_code]
+        self.look_at_products()
         with np.errstate(over="ignore", invalid="ignore"):
             Bt: NDArray[Any] = self.kernel.products(Xt, self.W_centred, offset)
-            total = Bt.sum()
-        if is_here(Bt):
-            self._check(total)
-        else:  # to look at it would be to wait for it
-            self.unseen.append(total)
+            if is_here(Bt):
+                self._check(Bt.sum())
+        if not is_here(Bt):  # to look at them would be to wait for them, and the next step is more urgent
+            self.unseen.append(Bt)
         return Bt
 
     def posterior(

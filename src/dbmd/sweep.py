@@ -188,6 +188,7 @@ def one_pass(
         if chunk.source_code not in sums:
             sums[chunk.source_code] = h_step.sums(chunk.source_code, origin - shift)
         sums[chunk.source_code].add(chunk, h, samples.first_row, norms=norms)
+    h_step.look_at_products()
     found = {source_code: each.total() for source_code, each in sums.items()}
     h_step.check()
     return {source_code: each for source_code, each in found.items() if each.stats.n}

@@ -7,9 +7,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dbmd.errors import needs
 
-__all__ = ["cupy", "launch"]
+__all__ = ["cupy", "launch", "to_numpy"]
 
 LITTLE = 48 * 1024  # bytes of shared memory that need not be asked for
 
@@ -20,6 +23,19 @@ def cupy() -> Any:
     with needs("engine 'gpu'", "cupy", "gpu"):
         import cupy
     return cupy
+
+
+def to_numpy(array: Any) -> NDArray[Any]:
+    """Return an array of the device as one of NumPy, in pinned memory: so the copy is not made in two steps."""
+    cuda, dtype = cupy().cuda, array.dtype
+    try:
+        memory = cuda.alloc_pinned_memory(array.nbytes)
+    except cuda.runtime.CUDARuntimeError:  # the system has none to give
+        found: NDArray[Any] = array.get()
+        return found
+    there: NDArray[Any] = np.frombuffer(memory, dtype, array.size).reshape(array.shape)
+    array.get(out=there)
+    return there
 
 
 def launch(

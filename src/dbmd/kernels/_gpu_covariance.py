@@ -8,18 +8,20 @@ multiples of :data:`RUN` rows.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.kernels._cuda import cupy, launch
+from dbmd.kernels._cuda import cupy, launch, to_numpy
 from dbmd.kernels._gpu_h_step import FEW, REAL, as_rows, attribute, even, triangle
 
 __all__ = ["RUN", "UNIT", "FaceCovariance", "add_covariances", "add_up", "sum_log", "unpacked"]
 
 RUN = 8192  # samples whose sums are added up before they are added to the total
 UNIT = 256  # samples that one block adds up
+FEWER = 32  # the same where a sum has few entries: some ten thousand samples must keep all multiprocessors busy
 FACES = 32  # the same for faces
 SMALL = 29  # components of most faces: there is room for several samples at a time
 THREADS = 128
@@ -52,7 +54,7 @@ class FaceCovariance:
         if r > FEW or weights is not None:
             if self._on_device is None:
                 self._on_device = self._loaded()
-            self._add(self._on_device, Ht, weights, None, n, UNIT)
+            self._add(self._on_device, Ht, weights, None, n, FEWER if r <= 64 else UNIT)
             return
         if self._counts is None:
             self._counts = cupy().zeros(1 << r, np.uint64)
@@ -68,8 +70,8 @@ class FaceCovariance:
             self._add(found[-1], None, None, self._counts, 1 << self._r, FACES)
         if not found:
             return np.zeros_like(self._Q), 0.0
-        sums = np.sum([each[self._Q.size :].get() for each in found], axis=0)
-        small, large = sums.reshape(2, -1)
+        sums = sum(to_numpy(each[self._Q.size :]) for each in found)
+        small, large = np.reshape(sums, (2, -1))
         return unpacked(small + large, self._r)
 
     def _loaded(self) -> Any:
@@ -167,9 +169,15 @@ def add_up(sums: Any, total: Any, per_run: int) -> None:
 
 def unpacked(total: NDArray[np.float64], r: int) -> tuple[NDArray[np.float64], float]:
     """Return a symmetric matrix, shape (r, r), whose lower triangle comes first in ``total``, and what comes after."""
-    S = np.zeros((r, r))
-    S[np.tril_indices(r)] = total[:-1]
-    return S + np.tril(S, -1).T, float(total[-1])
+    return total[_places(r)], float(total[-1])
+
+
+@cache
+def _places(r: int) -> NDArray[np.intp]:
+    """Return for each entry of a symmetric matrix, shape (r, r), its number in the lower triangle by rows."""
+    row, column = np.indices((r, r))
+    low, high = np.minimum(row, column), np.maximum(row, column)
+    return np.asarray(high * (high + 1) // 2 + low)
 
 
 def sum_log(Ht: Any) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dbmd._utils.arrays import is_sparse
 from dbmd.kernels import _gpu_sparse
-from dbmd.kernels._cuda import cupy, launch
+from dbmd.kernels._cuda import cupy, launch, to_numpy
 from dbmd.kernels._gpu_products import NONE, aligned, real, vector
 from dbmd.model.statistics import SampleSums
 
@@ -137,10 +137,8 @@ class Sums:
         """Return the sums over the samples so far, as arrays of NumPy."""
         m, r = self._m, self._r
         outputs = r + 2 * self._norms
-        packed = np.zeros(outputs * m + (r + 1) ** 2) if self._total is None else self._total.get()
+        packed = np.zeros(outputs * m + (r + 1) ** 2) if self._total is None else to_numpy(self._total)
         columns = packed[: outputs * m].reshape(outputs, m)
         gram = packed[outputs * m :].reshape(r + 1, r + 1)
         totals, squares = columns[r:] if self._norms else np.zeros((2, m))
-        return SampleSums(
-            np.ascontiguousarray(columns[:r].T), gram[:r, :r], gram[r, :r], float(gram[r, r]), totals, squares
-        )
+        return SampleSums(columns[:r].T, gram[:r, :r], gram[r, :r], float(gram[r, r]), totals, squares)

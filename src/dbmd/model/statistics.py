@@ -70,7 +70,7 @@ class Statistics:
         XHt, sq_norm = sums.XHt, float(sums.squares.sum())
         if rest.any():
             # By the sums of the memberships: those of a sample are one only up to the rounding of their type.
-            XHt = XHt - np.outer(rest, sums.sizes)
+            XHt = XHt - rest[:, None] * sums.sizes
             sq_norm += float(rest @ (sums.n * rest - 2.0 * sums.totals))
         return cls(XHt, sums.HHt, sq_norm, sums.n, h_cost)
 
