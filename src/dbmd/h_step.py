@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -411,13 +411,13 @@ class Covariance:
             Number of the first row of the block in the whole data.
         """
         weights, places = chunk.weights, chunk.places
-        counted = None if self._evidence.one_in == 1 else self._evidence.counted(first_row + chunk.numbers)
         if places is None:
-            if counted is not None:
-                rows = np.flatnonzero(counted)
+            if self._evidence.one_in > 1:
+                rows = self._counted_rows(Ht, chunk, first_row)
                 Ht, weights = Ht[rows], None if weights is None else weights[rows]
             self._faces.add(Ht, weights)
             return
+        counted = self._evidence.counted(first_row + chunk.numbers)
         if counted is not None:
             weights = counted.astype(np.float64) if weights is None else counted * weights
         some, _ = places.some()
@@ -427,6 +427,14 @@ class Covariance:
         if self._with_gaps is None:
             self._with_gaps = self._h_step.kernel.GapCovariance(self._h_step.Q, self._h_step.W, self._noise)
         self._with_gaps.add(Ht, places, weights)
+
+    def _counted_rows(self, Ht: Any, chunk: Chunk, first_row: int) -> Any:
+        """Return the positions in a chunk of samples that have a covariance computed, of the kind of Ht."""
+        if is_here(Ht) or not isinstance(chunk.rows, slice):
+            return self._evidence.counted_rows(first_row + chunk.numbers)
+        # How many they are would have to be waited for, and they are the same in every pass.
+        first, kernel = first_row + chunk.rows.start, self._h_step.kernel
+        return _kept_rows(self._evidence.one_in, first, len(Ht), kernel, int(Ht.device.id))
 
     def total(self) -> tuple[Float, float, Float | None]:
         """Return the sum of the covariances so far, what they cost, and with gaps the sums of w_j'S over each gap j.
@@ -448,6 +456,12 @@ class Covariance:
             S, log_det, WS = S + S_gaps, log_det + log_det_gaps, each * WS
         S = each * S
         return S, self._evidence.cost(self._source_code, S, each * log_det, self._h_step.Q, self._sigma2), WS
+
+
+@lru_cache(maxsize=16)
+def _kept_rows(one_in: int, first: int, count: int, kernel: Kernel, device: int) -> Any:
+    """Return which of consecutive rows, from one of the whole data on, have a covariance computed, on a device."""
+    return kernel.asarray(Evidence((), one_in).counted_rows(np.arange(first, first + count)))
 
 
 def origin_of(W: Float, dtype: np.dtype[Any]) -> Float:

@@ -163,8 +163,10 @@ def _lists(r: int, most: int, groups: int) -> int:
 def add_up(sums: Any, total: Any, per_run: int) -> None:
     """Add the rows of ``sums``, shape (n, k), to ``total``, shape (k,), in place: ``per_run`` rows at a time."""
     n, k = sums.shape
-    args = (sums, np.int64(n), np.int32(k), total)
-    launch("runs", "add_up", -(-k // 64), args, THREADS=64, UNIT=UNIT, PER_RUN=per_run, REAL="float")
+    runs = cupy().empty((-(-n // per_run), k))
+    constants: dict[str, Any] = {"THREADS": 64, "UNIT": UNIT, "PER_RUN": per_run, "REAL": "float"}
+    launch("runs", "add_rows", min(-(-runs.size // 64), 1 << 14), (sums, np.int64(n), np.int32(k), runs), **constants)
+    launch("runs", "add_up", -(-k // 64), (runs, np.int64(len(runs)), np.int32(k), total), **constants)
 
 
 def unpacked(total: NDArray[np.float64], r: int) -> tuple[NDArray[np.float64], float]:

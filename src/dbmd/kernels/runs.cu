@@ -1,18 +1,29 @@
 // Sums over samples in an order that does not depend on the number of blocks: UNIT samples, one after the other, are added
 // up by one block, PER_RUN such sums make a run, and runs are added up in order.
 
-// Add the rows of `sums` to `total`: PER_RUN rows make a run, and runs are added in order.
+// Write the sums of PER_RUN rows of `sums` each, in order, to the rows of `runs`.
 extern "C" __global__ void __launch_bounds__(THREADS)
-add_up(const double *__restrict__ sums, long long n_rows, int n_entries, double *total) {
+add_rows(const double *__restrict__ sums, long long n_rows, int n_entries, double *__restrict__ runs) {
+    const long long n_runs = (n_rows + PER_RUN - 1) / PER_RUN;
+    for (long long i = (long long)blockIdx.x * THREADS + threadIdx.x; i < n_runs * n_entries;
+         i += (long long)gridDim.x * THREADS) {
+        const long long first = i / n_entries * PER_RUN, left = n_rows - first;
+        const int count = left < PER_RUN ? (int)left : PER_RUN;
+        const double *from = sums + first * n_entries + i % n_entries;
+        double run = 0.0;
+#pragma unroll 16
+        for (int row = 0; row < count; row++) run += from[(long long)row * n_entries];
+        runs[i] = run;
+    }
+}
+
+// Add runs to `total`, one after the other.
+extern "C" __global__ void __launch_bounds__(THREADS)
+add_up(const double *__restrict__ runs, long long n_runs, int n_entries, double *total) {
     for (int e = blockIdx.x * THREADS + threadIdx.x; e < n_entries; e += gridDim.x * THREADS) {
         double all = total[e];
-        for (long long first = 0; first < n_rows; first += PER_RUN) {
-            double run = 0.0;
-#pragma unroll
-            for (int i = 0; i < PER_RUN; i++)
-                if (first + i < n_rows) run += sums[(first + i) * n_entries + e];
-            all += run;
-        }
+#pragma unroll 16
+        for (long long run = 0; run < n_runs; run++) all += runs[run * n_entries + e];
         total[e] = all;
     }
 }

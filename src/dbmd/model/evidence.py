@@ -65,6 +65,10 @@ class Evidence:
             return None
         return golden(rows) < 1.0 / self.one_in
 
+    def counted_rows(self, rows: NDArray[np.integer]) -> NDArray[np.intp]:
+        """Return the positions of those rows, by their numbers in the whole data, that have a covariance computed."""
+        return np.flatnonzero(golden(rows) < 1.0 / self.one_in)
+
     def cost(self, source_code: int, S: Float, log_det: float, Q: Float, sigma2: float) -> float:
         """Return what the memberships of a source add to the objective, in addition to the expected squares.
 
