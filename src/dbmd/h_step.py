@@ -433,7 +433,8 @@ class Covariance:
         if is_here(Ht) or not isinstance(chunk.rows, slice):
             return self._evidence.counted_rows(first_row + chunk.numbers)
         # How many they are would have to be waited for, and they are the same in every pass.
-        first, kernel = first_row + chunk.rows.start, self._h_step.kernel
+        kernel: Any = self._h_step.kernel
+        first = first_row + chunk.rows.start
         return _kept_rows(self._evidence.one_in, first, len(Ht), kernel, int(Ht.device.id))
 
     def total(self) -> tuple[Float, float, Float | None]:
@@ -459,7 +460,7 @@ class Covariance:
 
 
 @lru_cache(maxsize=16)
-def _kept_rows(one_in: int, first: int, count: int, kernel: Kernel, device: int) -> Any:
+def _kept_rows(one_in: int, first: int, count: int, kernel: Any, device: int) -> Any:
     """Return which of consecutive rows, from one of the whole data on, have a covariance computed, on a device."""
     return kernel.asarray(Evidence((), one_in).counted_rows(np.arange(first, first + count)))
 
