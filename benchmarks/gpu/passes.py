@@ -11,7 +11,6 @@ from benchmarks.gpu.data import mixture, sparse_cells
 from benchmarks.gpu.device import poisoned, timed
 from benchmarks.parts.one_pass import h_step_of_a_fit
 from benchmarks.plan import Record, Task
-from dbmd._utils.threads import one_blas_thread
 
 WRONG = 1e-3  # of statistics, relative to what the CPU finds
 
@@ -42,7 +41,7 @@ def _pass(X: Any, W: Any, task: Task) -> Record:
 
     rng = np.random.default_rng(task["seed"])
     moved = [W * (1.0 + 1e-3 * rng.normal(size=W.shape)) for _ in range(20)]
-    with Engine(partition(X, 0, 1)) as engine, one_blas_thread():  # as a fit makes its passes
+    with Engine(partition(X, 0, 1)) as engine:
         step = h_step_of_a_fit(W, engine, X.dtype)
 
         def ask(turn: int, *, warm: bool) -> Any:
