@@ -55,7 +55,8 @@ class HStep:
     offsets : array of shape (m, n_sources), optional
         The offset of each source, if they have any.
     unseen : list of arrays
-        Of products elsewhere that were not looked at yet, the sum, shape (), and the last ones, see :meth:`check`.
+        Of products elsewhere that were not looked at yet, the sum, shape (), and the last ones, see :meth:`check`; or a
+        function that returns the sum when it is here.
     """
 
     shift: Float
@@ -183,13 +184,18 @@ class HStep:
 
     def check(self) -> None:
         """Raise a DataError if products elsewhere that were not looked at yet left the range of their type."""
-        self.look_at_products()
+        self.send_products()
         while self.unseen:
-            self._check(to_host(self.unseen.pop()))  # a copy is cheaper than a function of an array elsewhere
+            self._check(self.unseen.pop()())  # a copy is cheaper than a function of an array elsewhere
+
+    def send_products(self) -> None:
+        """Start to bring the sum of products elsewhere here."""
+        self.look_at_products()
+        self.unseen[:] = [each if callable(each) else self.kernel.coming(each) for each in self.unseen]
 
     def look_at_products(self) -> None:
         """Start to add up products elsewhere, which :meth:`check` waits for."""
-        if self.unseen and self.unseen[-1].ndim:
+        if self.unseen and not callable(self.unseen[-1]) and self.unseen[-1].ndim:
             last = self.unseen.pop().sum()
             self.unseen[:] = [sum(self.unseen, last)]
 
@@ -360,9 +366,14 @@ class SourceSums:
         if self.covariance is not None:
             self.covariance.add(Ht, chunk, first_row)
 
+    def send(self) -> None:
+        """Start to bring the sums here, if they are elsewhere; no samples are added afterwards."""
+        self.sums.send()
+        if self.covariance is not None:
+            self.covariance.send()
+
     def total(self) -> Summed:
         """Return the sums over the samples so far, and the statistics that follow from them."""
-        # The covariances first: what is left to compute of them queues up behind the sums, and both arrive together.
         covariance = None if self.covariance is None else self.covariance.total()
         sums, prior, sigma2 = self.sums.total(), self.h_step.prior, float(self.h_step.sigma2[self.source_code])
         stats = Statistics.of(sums, self.rest, -float(prior @ to_host(self.logs)) if prior.any() else 0.0)
@@ -436,6 +447,10 @@ class Covariance:
         kernel: Any = self._h_step.kernel
         first = first_row + chunk.rows.start
         return _kept_rows(self._evidence.one_in, first, len(Ht), kernel, int(Ht.device.id))
+
+    def send(self) -> None:
+        """Start to bring the sum here, if it is elsewhere."""
+        self._faces.send()
 
     def total(self) -> tuple[Float, float, Float | None]:
         """Return the sum of the covariances so far, what they cost, and with gaps the sums of w_j'S over each gap j.

@@ -179,6 +179,9 @@ class FaceCovariance(Protocol):
             How often each sample counts; by default once.
         """
 
+    def send(self) -> None:
+        """Start to bring the sums here if they are elsewhere; nothing is added afterwards, and :meth:`total` waits."""
+
     def total(self) -> tuple[Float, float]:
         """Return the sums over the samples so far.
 
@@ -243,6 +246,9 @@ class Sums(Protocol):
             Whether the sums of the samples and of their squares are needed as well: for all samples, or for none.
         """
 
+    def send(self) -> None:
+        """Start to bring the sums here if they are elsewhere; nothing is added afterwards, and :meth:`total` waits."""
+
     def total(self) -> SampleSums:
         """Return the sums over the samples so far, as arrays of NumPy."""
 
@@ -262,6 +268,9 @@ class Kernel(Protocol):
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """Return a new array of the kernel's kind, whose entries may be anything."""
+
+    def coming(self, array: Any) -> Callable[[], NDArray[Any]]:
+        """Start to bring an array of the kernel's kind here; return a function that waits for it and returns it."""
 
     def products(self, Xt: Any, W: Any, offset: Any = None) -> Any:
         """Return Xt W - offset, shape (n, r): the linear term of the H-step.

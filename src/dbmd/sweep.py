@@ -188,7 +188,10 @@ def one_pass(
         if chunk.source_code not in sums:
             sums[chunk.source_code] = h_step.sums(chunk.source_code, origin - shift)
         sums[chunk.source_code].add(chunk, h, samples.first_row, norms=norms)
-    h_step.look_at_products()
+    # All that is elsewhere is on its way before anything is waited for.
+    h_step.send_products()
+    for each in sums.values():
+        each.send()
     found = {source_code: each.total() for source_code, each in sums.items()}
     h_step.check()
     return {source_code: each for source_code, each in found.items() if each.stats.n}

@@ -113,7 +113,9 @@ class ndarray(NDArrayOperatorsMixin):
 
     def get(self, stream=None, order="C", out=None, blocking=True):
         self._memory.use(False)
-        (stream or cuda.get_current_stream(self._memory.device)).synchronize()
+        stream = stream or cuda.get_current_stream(self._memory.device)
+        if blocking or out is None or stream.is_null or not cuda.machine.is_pinned(out):
+            stream.synchronize()
         if out is None:
             return np.array(self._a, order=order)
         if not isinstance(out, np.ndarray):
@@ -124,7 +126,11 @@ class ndarray(NDArrayOperatorsMixin):
             raise ValueError(f"Shape mismatch. Expected shape: {self.shape}, actual shape: {out.shape}")
         if not (out.flags.c_contiguous or out.flags.f_contiguous):
             raise RuntimeError("`out` cannot be specified when copying to non-contiguous ndarray")
-        out[...] = self._a
+        if blocking or stream.is_null or not cuda.machine.is_pinned(out):
+            out[...] = self._a
+        else:
+            _poison(out)
+            stream.later(functools.partial(np.copyto, out, self._a.copy()))
         return out
 
     def set(self, arr, stream=None):

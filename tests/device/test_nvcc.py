@@ -100,7 +100,7 @@ def compiled(key, module, architecture, folder):
 @pytest.mark.skipif(NVCC is None, reason="NOT COMPILED FOR CUDA: there is no nvcc")
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_all_sources_compile_for_cuda(architecture, tmp_path, monkeypatch):
-    modules = recorded([(10, np.float32), (20, np.float64)], monkeypatch)
+    modules = recorded([(10, np.float32), (20, np.float64), (22, np.float32)], monkeypatch)
     assert {source for source, _ in modules} == {file.stem for file in Path(_cuda.__file__).parent.glob("*.cu")}
     if architecture == OLD:  # what differs there
         modules = {key: module for key, module in modules.items() if "copy_later<" in module.code.split(PRELUDE)[-1]}

@@ -19,7 +19,8 @@ class OnHost:
 
     def __init__(self, kernel):
         self._kernel = kernel
-        self.asarray, self.empty, self.products, self.Sums = kernel.asarray, kernel.empty, kernel.products, kernel.Sums
+        self.asarray, self.empty, self.coming = kernel.asarray, kernel.empty, kernel.coming
+        self.products, self.Sums = kernel.products, kernel.Sums
 
     def solve_h(self, Q, Bt, a, Ht0=None, out=None):
         return self._solved(lambda *arrays: self._kernel.solve_h(Q, arrays[0], a, *arrays[1:]), Bt, Ht0, out)
@@ -84,6 +85,9 @@ class _Covariance:
 
     def add(self, *given):
         self._covariance.add(*map(self._kernel.there, given))
+
+    def send(self):
+        self._covariance.send()
 
     def total(self):
         found = self._covariance.total()

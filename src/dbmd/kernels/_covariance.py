@@ -57,6 +57,9 @@ class FaceCovariance:
         else:
             self._log_det += _add_samples(Ht, weights, self._Q, self._S)
 
+    def send(self) -> None:
+        """Do nothing: the sums are here."""
+
     def total(self) -> tuple[NDArray[np.float64], float]:
         """Return the sum over the samples of S_F, shape (r, r), and of the gains in log-determinant."""
         if self._counts is None:

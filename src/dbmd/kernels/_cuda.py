@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from dbmd.errors import needs
 
-__all__ = ["cupy", "launch", "to_numpy"]
+__all__ = ["coming", "cupy", "launch"]
 
 LITTLE = 48 * 1024  # bytes of shared memory that need not be asked for
 
@@ -25,17 +26,23 @@ def cupy() -> Any:
     return cupy
 
 
-def to_numpy(array: Any) -> NDArray[Any]:
-    """Return an array of the device as one of NumPy, in pinned memory: so the copy is not made in two steps."""
+def coming(array: Any) -> Callable[[], NDArray[Any]]:
+    """Start to copy an array of the device to pinned memory; return a function that waits for it."""
     cuda, dtype = cupy().cuda, array.dtype
     try:
         memory = cuda.alloc_pinned_memory(array.nbytes)
     except cuda.runtime.CUDARuntimeError:  # the system has none to give
         found: NDArray[Any] = array.get()
-        return found
-    there: NDArray[Any] = np.frombuffer(memory, dtype, array.size).reshape(array.shape)
-    array.get(out=there)
-    return there
+        return lambda: found
+    here: NDArray[Any] = np.frombuffer(memory, dtype, array.size).reshape(array.shape)
+    array.get(out=here, blocking=False)
+    stream = cuda.get_current_stream()
+
+    def arrived() -> NDArray[Any]:
+        stream.synchronize()
+        return here
+
+    return arrived
 
 
 def launch(

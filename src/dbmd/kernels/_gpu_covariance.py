@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.kernels._cuda import cupy, launch, to_numpy
+from dbmd.kernels._cuda import coming, cupy, launch
 from dbmd.kernels._gpu_h_step import FEW, REAL, as_rows, attribute, even, triangle
 
 __all__ = ["RUN", "UNIT", "FaceCovariance", "add_covariances", "add_up", "sum_log", "unpacked"]
@@ -43,6 +43,7 @@ class FaceCovariance:
         self._Q = np.ascontiguousarray(Q / noise, np.float64)
         self._on_device: Any = None  # Q, then the sums over small and over large faces, of samples one by one
         self._counts: Any = None  # samples on each face
+        self._arrived: list[Any] | None = None  # return the sums when they are here
 
     def add(self, Ht: Any, weights: Any = None) -> None:
         """Add samples with memberships Ht, shape (n, r), which count ``weights`` times, shape (n,), by default once."""
@@ -62,16 +63,21 @@ class FaceCovariance:
         args = (Ht, np.int64(n), np.int32(r), self._counts)
         launch("face_counts", "count_faces", blocks, args, shared=4 << r, THREADS=512, REAL=REAL[Ht.dtype])
 
-    def total(self) -> tuple[NDArray[np.float64], float]:
-        """Return the sum over the samples of S_F, shape (r, r), and of the gains in log-determinant."""
+    def send(self) -> None:
+        """Start to compute the sums, and to bring them here; no samples are added afterwards."""
         found = [] if self._on_device is None else [self._on_device]
         if self._counts is not None:
             found.append(self._loaded())
             self._add(found[-1], None, None, self._counts, 1 << self._r, FACES)
-        if not found:
+        self._arrived = [coming(each[self._Q.size :]) for each in found]
+
+    def total(self) -> tuple[NDArray[np.float64], float]:
+        """Return the sum over the samples of S_F, shape (r, r), and of the gains in log-determinant."""
+        if self._arrived is None:
+            self.send()
+        if not self._arrived:
             return np.zeros_like(self._Q), 0.0
-        sums = sum(to_numpy(each[self._Q.size :]) for each in found)
-        small, large = np.reshape(sums, (2, -1))
+        small, large = np.reshape(sum(arrived() for arrived in self._arrived), (2, -1))
         return unpacked(small + large, self._r)
 
     def _loaded(self) -> Any:

@@ -1,6 +1,7 @@
 """The products of samples with W on a GPU: ``products.cu`` for dense samples, ``sparse.cu`` for CSR.
 
-They are computed in the type of the samples, never in one that is less precise. A sample's do not depend on how many
+For more than a few components, those of float32 are computed on tensor cores where there are some,
+``tensor_products.cu``. They are computed in the type of the samples, never in one that is less precise. A sample's do not depend on how many
 others there are, as those of a library do, which chooses its way by the number of rows.
 """
 
@@ -19,7 +20,11 @@ from dbmd.kernels._gpu_sparse import sparse_products
 __all__ = ["NONE", "products"]
 
 NONE = np.int64(0)  # no array
-MULTIPROCESSORS, SHARED = 16, 97  # numbers of attributes of a device
+MULTIPROCESSORS, SHARED, GENERATION = 16, 97, 75  # numbers of attributes of a device
+TENSOR_CORES = 8  # the generation from which on they take float32
+MANY = 20  # components from which on products on tensor cores are faster
+TILE, MOST_TILES = 8, 8  # components that tensor cores take together; how many times in a launch
+ROWS, FEATURES, DEPTH = 128, 32, 4  # samples and features that a block has at a time, and how many times
 
 
 def products(Xt: Any, W: Any, offset: Any = None) -> Any:
@@ -68,6 +73,9 @@ class Plan(NamedTuple):
 
 def _dense_products(Xt: Any, W: Any, offset: Any, Bt: Any) -> None:
     (n, m), r = Xt.shape, W.shape[1]
+    if r > MANY and Xt.dtype == np.float32 and has_tensor_cores():
+        _tensor_products(Xt, W, offset, Bt)
+        return
     plan = plan_of(m, r, Xt.dtype, most_shared(cupy().cuda.runtime.getDevice()))
     Xt = aligned(Xt, plan.constants["VEC"])
     blocks = min(-(-n // plan.rows), n_multiprocessors() * plan.constants["BLOCKS"])
@@ -76,6 +84,38 @@ def _dense_products(Xt: Any, W: Any, offset: Any, Bt: Any) -> None:
         sizes = np.int32(r), np.int32(first), np.int32(count)
         args = (Xt, np.int64(n), np.int32(m), W, *sizes, offset, Bt, np.int32(plan.tile))
         launch("products", "dense_products", blocks, args, shared=plan.shared, **plan.constants)
+
+
+def _tensor_products(Xt: Any, W: Any, offset: Any, Bt: Any) -> None:
+    (n, m), r = Xt.shape, W.shape[1]
+    Xt = aligned(Xt, vector(m, 4))
+    most = most_shared(cupy().cuda.runtime.getDevice())
+    for first, count, tiles in tiles_of(r):
+        stage, depth = 4 * (ROWS + TILE * tiles) * FEATURES, DEPTH
+        while depth * stage > most:  # small cards
+            depth -= 1
+        constants = {"ROWS": ROWS, "TILES": tiles, "VEC": vector(m, 4), "DEPTH": depth, "THREADS": ROWS, "BLOCKS": 2}
+        basis = cupy().empty(-(-m // FEATURES) * FEATURES * TILE * tiles, np.float32)
+        columns = np.int32(r), np.int32(first), np.int32(count)
+        launch("tensor_products", "lay_out", -(-basis.size // ROWS), (W, np.int32(m), *columns, basis), **constants)
+        args = (Xt, np.int64(n), np.int32(m), basis, *columns, offset, Bt)
+        blocks = min(-(-n // ROWS), 2 * n_multiprocessors())
+        launch("tensor_products", "tensor_products", blocks, args, shared=depth * stage, **constants)
+
+
+def tiles_of(n_columns: int) -> list[tuple[int, int, int]]:
+    """Return for each launch on tensor cores the first column, their number, and the number of tiles of them."""
+    launches = -(-n_columns // (TILE * MOST_TILES))
+    tiles = -(-n_columns // (TILE * launches))
+    return [
+        (first, min(TILE * tiles, n_columns - first), tiles)  # all launches have the same kernel
+        for first in range(0, n_columns, TILE * tiles)
+    ]
+
+
+def has_tensor_cores() -> bool:
+    """Return whether the current device has tensor cores that take float32."""
+    return _attribute(GENERATION, cupy().cuda.runtime.getDevice()) >= TENSOR_CORES
 
 
 @cache

@@ -1,18 +1,19 @@
-"""Sums over samples and memberships on a GPU, see ``sums.cu``.
+"""Sums over samples and memberships on a GPU, see ``sums.cu``; of float32 on tensor cores, see ``tensor_sums.cu``.
 
 They have the same bits however samples are cut, as long as each part but the last has a multiple of RUN samples.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dbmd._utils.arrays import is_sparse
 from dbmd.kernels import _gpu_sparse
-from dbmd.kernels._cuda import cupy, launch, to_numpy
-from dbmd.kernels._gpu_products import NONE, aligned, real, vector
+from dbmd.kernels._cuda import coming, cupy, launch
+from dbmd.kernels._gpu_products import NONE, TILE, aligned, has_tensor_cores, most_shared, real, tiles_of, vector
 from dbmd.model.statistics import SampleSums
 
 __all__ = ["Sums"]
@@ -22,6 +23,49 @@ RUN = 8192  # samples; all other sums are of float64
 MOST_THREADS = 128
 UNROLL, DEPTH = 4, 3  # samples that a thread copies at once, and how often before it needs the first
 MEMORY = 1 << 27  # bytes of sums over groups at a time, or one run's
+MANY = 12  # components from which on sums on tensor cores are faster
+SAMPLES, STAGES = 16, 3  # samples that a block of these has at a time, and how many times
+
+
+class TensorPlan(NamedTuple):
+    """How sums are computed on tensor cores.
+
+    Attributes
+    ----------
+    constants : dict
+        Of the source.
+    units : int
+        Blocks for each group of samples.
+    shared : int
+        Bytes of shared memory.
+    """
+
+    constants: dict[str, Any]
+    units: int
+    shared: int
+
+
+@cache
+def tensor_plan(m: int, r: int, norms: bool, group: int) -> TensorPlan:
+    """Return how to sum samples of m features with r memberships, in groups, on tensor cores."""
+    splits = tiles_of(r + norms)
+    tiles = splits[0][2]
+    n_warps = -(-m // 32)
+    # As few warps as possible without a feature; of as many, the most.
+    warps = min(range(min(n_warps, 4), 9), key=lambda count: (-(-n_warps // count) * count, -count))
+    samples = min(SAMPLES, group)
+    shared = 4 * (STAGES * samples * (32 * warps + 8 + r) + 2 * tiles * 32 * 8)
+    pairs_of_block, columns = 6 * warps, r // TILE + 1
+    batches = -(-columns * (columns + 1) // (2 * pairs_of_block))
+    constants: dict[str, Any] = {"FEATURES": 32 * warps, "TILES": tiles, "VEC": vector(m, 4), "SAMPLES": samples}
+    constants |= {
+        "DEPTH": STAGES,
+        "GROUP": group,
+        "THREADS": 32 * warps,
+        "BLOCKS": 3 if tiles > 3 else 4,
+        "REAL": "float",
+    }
+    return TensorPlan(constants, -(-n_warps // warps) * len(splits) + batches, shared)
 
 
 class Sums:
@@ -40,6 +84,7 @@ class Sums:
     def __init__(self, m: int, r: int, dtype: Any) -> None:
         self._m, self._r, self._dtype = m, r, np.dtype(dtype)
         self._norms = False
+        self._arrived: Any = None  # returns the total when it is here
         self._total: Any = None  # X H^T, shape (r or r + 2, m), and after it the Gram matrix, shape (r + 1, r + 1)
 
     def add(self, Xt: Any, Ht: Any, weights: Any = None, *, norms: bool = False) -> None:
@@ -80,6 +125,12 @@ class Sums:
             self._add_groups(parts, parts_of_run, grams)
 
     def _add_dense(self, Xt: Any, Ht: Any, weights: Any, norms: bool, parts: Any, grams: Any) -> None:
+        if self._r > MANY and self._dtype == np.float32 and has_tensor_cores():
+            with_norms = tensor_plan(self._m, self._r, True, GROUP)
+            if with_norms.shared <= most_shared(cupy().cuda.runtime.getDevice()):
+                plan = with_norms if norms else tensor_plan(self._m, self._r, False, GROUP)
+                self._add_on_tensor_cores(plan, Xt, Ht, weights, norms, parts, grams)
+                return
         n_packs = self._m // self._vec
         tiles = -(-n_packs // MOST_THREADS)
         wide = -(-n_packs // tiles)
@@ -87,6 +138,14 @@ class Sums:
         sizes = np.int64(len(Xt)), np.int32(self._m), np.int32(self._r), np.int32(norms), np.int32(wide)
         args = (aligned(Xt, self._vec), Ht, weights, *sizes, parts, grams)
         self._launch("dense_sums", n_tiles + len(grams), args)
+
+    def _add_on_tensor_cores(
+        self, plan: TensorPlan, Xt: Any, Ht: Any, weights: Any, norms: bool, parts: Any, grams: Any
+    ) -> None:
+        sizes = np.int64(len(Xt)), np.int32(self._m), np.int32(self._r), np.int32(norms)
+        args = (aligned(Xt, self._vec), aligned(Ht, 4), weights, *sizes, parts, grams, np.int32(plan.shared // 4))
+        blocks = min(len(grams) * plan.units, 2**30)
+        launch("tensor_sums", "tensor_sums", blocks, args, shared=plan.shared, **plan.constants)
 
     def _add_groups(self, parts: Any, parts_of_run: int, grams: Any) -> None:
         """Add the sums over groups of samples to the total."""
@@ -133,11 +192,18 @@ class Sums:
         constants |= {"UNROLL": UNROLL, "DEPTH": DEPTH, "THREADS": threads, "BLOCKS": blocks_of_processor}
         launch("sums", name, min(blocks, 2**30), args, shared=shared, **constants)
 
+    def send(self) -> None:
+        """Start to bring the sums here; no samples are added afterwards."""
+        if self._total is not None:
+            self._arrived = coming(self._total)
+
     def total(self) -> SampleSums:
         """Return the sums over the samples so far, as arrays of NumPy."""
         m, r = self._m, self._r
         outputs = r + 2 * self._norms
-        packed = np.zeros(outputs * m + (r + 1) ** 2) if self._total is None else to_numpy(self._total)
+        if self._arrived is None:
+            self.send()
+        packed = np.zeros(outputs * m + (r + 1) ** 2) if self._arrived is None else self._arrived()
         columns = packed[: outputs * m].reshape(outputs, m)
         gram = packed[outputs * m :].reshape(r + 1, r + 1)
         totals, squares = columns[r:] if self._norms else np.zeros((2, m))

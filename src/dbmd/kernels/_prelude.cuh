@@ -45,6 +45,29 @@ __device__ __forceinline__ void wait_copies() {
 #endif
 }
 
+// d = a b + c for matrices of 16 x 8, 8 x 8 and 16 x 8 numbers on tensor cores. Each thread of a warp has some of them: for
+// g = lane / 4 and t = lane % 4, of a (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4), of b (t, g), (t + 4, g), and of c and d
+// (g, 2 t), (g, 2 t + 1), (g + 8, 2 t), (g + 8, 2 t + 1). Of a and b eleven bits count, and sums are truncated. Older devices
+// lack it.
+__device__ __forceinline__ void tensor_multiply(float (&d)[4], const float (&a)[4], const float (&b)[2], const float (&c)[4]) {
+#if __CUDA_ARCH__ >= 800
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])),
+          "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
+#endif
+}
+
+// c += a b for matrices of 8 x 4, 4 x 8 and 8 x 8 numbers of float64 on tensor cores, which lose nothing: each thread has of a
+// (g, t), of b (t, g), of c (g, 2 t) and (g, 2 t + 1).
+__device__ __forceinline__ void tensor_multiply(double (&c)[2], double a, double b) {
+#if __CUDA_ARCH__ >= 800
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+        : "+d"(c[0]), "+d"(c[1])
+        : "d"(a), "d"(b));
+#endif
+}
+
 #else  // a C++ compiler
 
 #include <assert.h>

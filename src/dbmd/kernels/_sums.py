@@ -66,6 +66,9 @@ class Sums:
             self._totals += totals
             self._squares += squares
 
+    def send(self) -> None:
+        """Do nothing: the sums are here."""
+
     def total(self) -> SampleSums:
         """Return the sums over the samples so far."""
         return SampleSums(self._XHt, self._HHt, self._sizes, self._n, self._totals, self._squares)

@@ -21,7 +21,7 @@ from dbmd.kernels._faces import MAX_RANK, solve_on_faces
 from dbmd.kernels._fill import locate, put, put_products
 from dbmd.kernels._gap_covariance import GapCovariance
 from dbmd.kernels._gaps import solve_h_with_gaps
-from dbmd.kernels._host import asarray, empty
+from dbmd.kernels._host import asarray, coming, empty
 from dbmd.kernels._interior_point import solve_interior
 from dbmd.kernels._k_means import k_means, k_means_plus_plus
 from dbmd.kernels._pivoting import solve_by_pivoting
@@ -34,6 +34,7 @@ __all__ = [
     "GapCovariance",
     "Sums",
     "asarray",
+    "coming",
     "empty",
     "k_means",
     "k_means_plus_plus",

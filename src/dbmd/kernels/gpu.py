@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from dbmd._utils.arrays import is_here, is_sparse
-from dbmd.kernels._cuda import cupy
+from dbmd.kernels._cuda import coming, cupy
 from dbmd.kernels._gpu_covariance import FaceCovariance, sum_log
 from dbmd.kernels._gpu_fill import locate, put, put_products
 from dbmd.kernels._gpu_gaps import GapCovariance, solve_h_with_gaps
@@ -24,6 +24,7 @@ __all__ = [
     "GapCovariance",
     "Sums",
     "asarray",
+    "coming",
     "empty",
     "locate",
     "products",

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.kernels._host import asarray, empty
+from dbmd.kernels._host import asarray, coming, empty
 from dbmd.kernels._tolerance import BALANCE, LIFT, MAX_STEPS, PATIENCE, SHORT, TO_BOUNDARY, tolerances
 from dbmd.model.gaps import Gaps
 from dbmd.model.statistics import Float, SampleSums
@@ -37,6 +37,7 @@ __all__ = [
     "GapCovariance",
     "Sums",
     "asarray",
+    "coming",
     "empty",
     "k_means",
     "k_means_plus_plus",
@@ -88,6 +89,9 @@ class Sums:
             total.totals + weights @ X if norms else total.totals,
             total.squares + weights @ np.square(X) if norms else total.squares,
         )
+
+    def send(self) -> None:
+        """Do nothing: the sums are here."""
 
     def total(self) -> SampleSums:
         """Return the sums over the samples so far."""
@@ -330,6 +334,9 @@ class FaceCovariance:
             self._S[np.ix_(face, face)] += weight * (inverse - np.outer(ones, ones) / ones.sum())
             log_det = np.linalg.slogdet(G)[1] + np.log(ones.sum() / f) - (f - 1) * np.log(f * (f + 1))
             self._log_det += float(weight * log_det)
+
+    def send(self) -> None:
+        """Do nothing: the sums are here."""
 
     def total(self) -> tuple[NDArray[np.float64], float]:
         """Return the sum over the samples of S_F, shape (r, r), and of the gains in log-determinant."""

@@ -70,7 +70,10 @@ class Statistics:
         XHt, sq_norm = sums.XHt, float(sums.squares.sum())
         if rest.any():
             # By the sums of the memberships: those of a sample are one only up to the rounding of their type.
-            XHt = XHt - rest[:, None] * sums.sizes
+            of_rest = np.multiply(
+                rest[:, None], sums.sizes, out=np.empty_like(XHt)
+            )  # numbers in the same order in memory
+            XHt = np.subtract(XHt, of_rest, out=of_rest)
             sq_norm += float(rest @ (sums.n * rest - 2.0 * sums.totals))
         return cls(XHt, sums.HHt, sq_norm, sums.n, h_cost)
 

@@ -44,6 +44,8 @@ UNWATCHED static T atomicAdd(T *to, T number) {
 INTRINSIC int __popc(unsigned bits) { return __builtin_popcount(bits); }
 INTRINSIC int __clz(unsigned bits) { return bits ? __builtin_clz(bits) : 32; }
 INTRINSIC int max(int a, int b) { return a > b ? a : b; }
+INTRINSIC float __fmul_rn(float a, float b) { return a * b; }
+INTRINSIC float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 INTRINSIC float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 INTRINSIC double rsqrt(double x) { return 1.0 / sqrt(x); }
 
@@ -51,10 +53,12 @@ INTRINSIC double rsqrt(double x) { return 1.0 / sqrt(x); }
 #define copy_later copy_later_of_cuda
 #define end_copies end_copies_of_cuda
 #define wait_copies wait_copies_of_cuda
+#define tensor_multiply tensor_multiply_of_cuda
 #include "_prelude.cuh"
 #undef copy_later
 #undef end_copies
 #undef wait_copies
+#undef tensor_multiply
 #undef SHARED
 #undef DYNAMIC_SHARED
 
@@ -67,6 +71,42 @@ INTRINSIC void copy_later(void *to, const void *from, bool is_wanted) {
 INTRINSIC void end_copies() { emulator::end_batch(); }
 template <int N>
 INTRINSIC void wait_copies() { emulator::wait_for_batches(N); }
+
+// Tensor cores: each thread gets what it needs from the others of its warp. Of float32 eleven bits count.
+struct Pair {
+    float x, y;
+};
+INTRINSIC float eleven_bits(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof x);
+    bits &= 0xffffe000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+INTRINSIC void tensor_multiply(float (&d)[4], const float (&a)[4], const float (&b)[2], const float (&c)[4]) {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    double sums[4] = {c[0], c[1], c[2], c[3]};
+    for (int k = 0; k < 8; k++) {
+        const Pair left = shuffle(Pair{a[0], a[1]}, 4 * g + k % 4), right = shuffle(Pair{a[2], a[3]}, 4 * g + k % 4);
+        const Pair one = shuffle(Pair{b[0], b[1]}, 4 * (2 * t) + k % 4), other = shuffle(Pair{b[0], b[1]}, 4 * (2 * t + 1) + k % 4);
+        const Pair of_a = k < 4 ? left : right;
+        const double above = eleven_bits(of_a.x), below = eleven_bits(of_a.y);
+        const double first = eleven_bits(k < 4 ? one.x : one.y), second = eleven_bits(k < 4 ? other.x : other.y);
+        sums[0] += above * first;
+        sums[1] += above * second;
+        sums[2] += below * first;
+        sums[3] += below * second;
+    }
+    for (int i = 0; i < 4; i++) d[i] = (float)sums[i];
+}
+INTRINSIC void tensor_multiply(double (&c)[2], double a, double b) {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    for (int k = 0; k < 4; k++) {
+        const double own = shuffle(a, 4 * g + k), one = shuffle(b, 4 * (2 * t) + k), other = shuffle(b, 4 * (2 * t + 1) + k);
+        c[0] += own * one;
+        c[1] += own * other;
+    }
+}
 
 // A kernel as a function that runs its whole grid. Arguments are on the stack of the host, where nothing is watched.
 template <auto KERNEL>
