@@ -360,11 +360,11 @@ class SourceSums:
         if places is not None:
             kernel.put_products(chunk.Xt, places, Ht, self.h_step.W, self.h_step.centre_of(self.source_code))
             self.n_gaps = self.n_gaps + (len(places.columns) if weights is None else weights @ places.counts)
+        if self.covariance is not None:  # first: elsewhere, it is computed beside the rest
+            self.covariance.add(Ht, chunk, first_row)
         self.sums.add(chunk.Xt, Ht, weights, norms=norms)
         if self.h_step.prior.any():
             self.logs = self.logs + (kernel.sum_log(Ht) if weights is None else weights @ np.log(Ht))
-        if self.covariance is not None:
-            self.covariance.add(Ht, chunk, first_row)
 
     def send(self) -> None:
         """Start to bring the sums here, if they are elsewhere; no samples are added afterwards."""

@@ -17,6 +17,7 @@ import numpy as np
 from . import standin_cuda as cuda
 from . import standin_functions as functions
 from . import standin_sparse as sparse
+from .found import clear_caches
 from .standin_array import _unwrapped, _wrapped, module_cupy, ndarray
 
 
@@ -128,6 +129,7 @@ def installed(n_devices=1, memory=cuda.MEMORY):
     sys.modules.update(MODULES)
     old = cuda.machine
     cuda.machine = cuda.Machine(n_devices, memory)
+    clear_caches()
     try:
         yield module_cupy
     finally:

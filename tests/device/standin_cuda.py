@@ -6,10 +6,12 @@ stream which did not wait for its last use on another raises ``Race``.
 """
 
 import ctypes
+import re
 import threading
 import weakref
 from collections import deque
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -83,14 +85,23 @@ def current_device():
     return getattr(_local, "device", 0)
 
 
+class _Use(NamedTuple):
+    """When which part of a memory was read or written."""
+
+    stream: "Stream"
+    time: int
+    low: float
+    high: float
+    writes: bool
+
+
 class Memory:
     """A piece of the memory of a device, counted as long as an array uses it."""
 
     def __init__(self, size):
         self.device = current_device()
         self.size = -(-size // 512) * 512
-        self.last_write = None
-        self.last_reads = {}
+        self.uses = []
         with _lock:
             pool = self.pool = machine.pool(self.device)
             pool.n_allocations += 1
@@ -116,19 +127,23 @@ class Memory:
                 self.pool.used -= self.size
                 self.pool.kept += self.size
 
-    def use(self, writes):
-        """Note that the current stream uses it."""
+    def use(self, writes, array=None):
+        """Note that the current stream uses it: the part that a contiguous array of NumPy has, or all."""
         stream = get_current_stream()
         stream.catch_up()
-        for other, time in [self.last_write] if self.last_write else []:
-            stream.must_know(other, time)
-        if writes:
-            for other, time in self.last_reads.items():
-                stream.must_know(other, time)
-            self.last_write = (stream, stream.tick())
-            self.last_reads = {}
-        else:
-            self.last_reads[stream] = stream.tick()
+        low, high = 0, float("inf")
+        if array is not None and array.flags.c_contiguous:
+            low, high = array.ctypes.data, array.ctypes.data + array.nbytes
+        others = []
+        for use in self.uses:
+            if use.low >= high or use.high <= low or not (writes or use.writes):
+                others.append(use)
+                continue
+            stream.must_know(use.stream, use.time)
+            if use.low < low or use.high > high or not writes:
+                others.append(use)
+        self.uses = [use for use in others if (use.stream, *use[2:]) != (stream, low, high, writes)]
+        self.uses.append(_Use(stream, stream.tick(), low, high, writes))
 
 
 # -- streams -------------------------------------------------------------------------------------------------------
@@ -457,8 +472,8 @@ class Function:
 
     max_dynamic_shared_size_bytes = 49152
 
-    def __init__(self, library, name):
-        self._function = compiled.Function(library, name)
+    def __init__(self, library, name, only_reads):
+        self._function, self._only_reads = compiled.Function(library, name), only_reads
 
     def __call__(self, grid, block, args, *, shared_mem=0, stream=None):
         from .standin_array import ndarray
@@ -466,10 +481,10 @@ class Function:
         assert len(grid) <= 3, "grid"
         assert shared_mem <= self.max_dynamic_shared_size_bytes, "not enough shared memory was asked for"
         passed = []
-        for arg in args:
+        for arg, only_reads in zip(args, self._only_reads, strict=True):
             if isinstance(arg, ndarray):
                 arg._check_device()
-                arg._memory.use(True)
+                arg._memory.use(not only_reads, arg._a)
                 passed.append(arg._a)
             elif isinstance(arg, np.ndarray) and arg.ndim:
                 raise TypeError(f"Unsupported type {type(arg)}")
@@ -483,10 +498,16 @@ class RawModule:
     """As ``cupy.RawModule``."""
 
     def __init__(self, *, code=None, options=(), backend="nvrtc", name_expressions=None, **_):
-        self._library = compiled.library(code, tuple(options))
+        self._library, self._code = compiled.library(code, tuple(options)), code
 
     def get_function(self, name):
-        return Function(self._library, name)
+        return Function(self._library, name, self._only_reads(name))
+
+    def _only_reads(self, name):
+        """Return which arguments a kernel only reads: those that are declared as const."""
+        found = re.search(rf'extern "C" __global__[^{{]*?\b{name}\((.*?)\) *{{', self._code, re.DOTALL)
+        parameters = re.sub(r"//[^\n]*", "", found[1])
+        return [parameter.split()[0] == "const" for parameter in parameters.split(",")]
 
 
 def RawKernel(code, name, options=(), backend="nvrtc", **_):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dbmd.errors import needs
 
-__all__ = ["coming", "cupy", "launch"]
+__all__ = ["coming", "cupy", "launch", "stream_beside"]
 
 LITTLE = 48 * 1024  # bytes of shared memory that need not be asked for
 
@@ -43,6 +43,17 @@ def coming(array: Any) -> Callable[[], NDArray[Any]]:
         return here
 
     return arrived
+
+
+def stream_beside() -> Any:
+    """Return a stream of the current device beside the current one."""
+    cuda = cupy().cuda
+    return _stream(cuda.runtime.getDevice(), cuda.get_current_stream().ptr)
+
+
+@lru_cache(maxsize=32)
+def _stream(device: int, current: int) -> Any:
+    return cupy().cuda.Stream(non_blocking=True)
 
 
 def launch(

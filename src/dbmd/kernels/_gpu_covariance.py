@@ -4,6 +4,9 @@ Up to :data:`dbmd.kernels._gpu_h_step.FEW` components, samples are counted face 
 faces are computed at the end. With more, and for samples with weights, which are not whole numbers, that of each sample
 is computed. Either way the sums have the same bits however samples are cut into chunks, as long as chunks begin at
 multiples of :data:`RUN` rows.
+
+All this is done on a stream beside the current one, which goes on with what else is to be done with the samples: many
+of these kernels leave most of a device idle.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.kernels._cuda import coming, cupy, launch
+from dbmd.kernels._cuda import coming, cupy, launch, stream_beside
 from dbmd.kernels._gpu_h_step import FEW, REAL, as_rows, attribute, even, triangle
 
 __all__ = ["RUN", "UNIT", "FaceCovariance", "add_covariances", "add_up", "sum_log", "unpacked"]
@@ -44,32 +47,46 @@ class FaceCovariance:
         self._on_device: Any = None  # Q, then the sums over small and over large faces, of samples one by one
         self._counts: Any = None  # samples on each face
         self._arrived: list[Any] | None = None  # return the sums when they are here
+        self._beside = stream_beside()
+        self._in_use: tuple[Any, ...] = ()  # arrays that the other stream may still read
 
     def add(self, Ht: Any, weights: Any = None) -> None:
         """Add samples with memberships Ht, shape (n, r), which count ``weights`` times, shape (n,), by default once."""
         n, r = Ht.shape
         if not n:
             return
+        self._wait()
         Ht = as_rows(Ht)
         weights = None if weights is None else as_rows(weights, np.float64)
-        if r > FEW or weights is not None:
-            if self._on_device is None:
-                self._on_device = self._loaded()
-            self._add(self._on_device, Ht, weights, None, n, FEWER if r <= 64 else UNIT)
-            return
-        if self._counts is None:
-            self._counts = cupy().zeros(1 << r, np.uint64)
-        blocks = min(-(-n // 512), 2 * attribute("MultiProcessorCount"))
-        args = (Ht, np.int64(n), np.int32(r), self._counts)
-        launch("face_counts", "count_faces", blocks, args, shared=4 << r, THREADS=512, REAL=REAL[Ht.dtype])
+        self._in_use = (Ht, weights)
+        self._beside.wait_event(cupy().cuda.get_current_stream().record())
+        with self._beside:
+            if r > FEW or weights is not None:
+                if self._on_device is None:
+                    self._on_device = self._loaded()
+                self._add(self._on_device, Ht, weights, None, n, FEWER if r <= 64 else UNIT)
+                return
+            if self._counts is None:
+                self._counts = cupy().zeros(1 << r, np.uint64)
+            blocks = min(-(-n // 512), 2 * attribute("MultiProcessorCount"))
+            args = (Ht, np.int64(n), np.int32(r), self._counts)
+            launch("face_counts", "count_faces", blocks, args, shared=4 << r, THREADS=512, REAL=REAL[Ht.dtype])
 
     def send(self) -> None:
         """Start to compute the sums, and to bring them here; no samples are added afterwards."""
-        found = [] if self._on_device is None else [self._on_device]
-        if self._counts is not None:
-            found.append(self._loaded())
-            self._add(found[-1], None, None, self._counts, 1 << self._r, FACES)
-        self._arrived = [coming(each[self._Q.size :]) for each in found]
+        with self._beside:
+            found = [] if self._on_device is None else [self._on_device]
+            if self._counts is not None:
+                found.append(self._loaded())
+                self._add(found[-1], None, None, self._counts, 1 << self._r, FACES)
+            self._arrived = [coming(each[self._Q.size :]) for each in found]
+        self._wait()
+
+    def _wait(self) -> None:
+        """Let the current stream wait for the other one: from then on it may use the memory of what that has read."""
+        if self._in_use:
+            cupy().cuda.get_current_stream().wait_event(self._beside.record())
+            self._in_use = ()
 
     def total(self) -> tuple[NDArray[np.float64], float]:
         """Return the sum over the samples of S_F, shape (r, r), and of the gains in log-determinant."""

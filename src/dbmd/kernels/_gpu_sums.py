@@ -13,7 +13,7 @@ import numpy as np
 from dbmd._utils.arrays import is_sparse
 from dbmd.kernels import _gpu_sparse
 from dbmd.kernels._cuda import coming, cupy, launch
-from dbmd.kernels._gpu_products import NONE, TILE, aligned, has_tensor_cores, most_shared, real, tiles_of, vector
+from dbmd.kernels._gpu_products import NONE, TILE, aligned, has_tensor_cores, most_shared, tiles_of, vector
 from dbmd.model.statistics import SampleSums
 
 __all__ = ["Sums"]
@@ -22,50 +22,77 @@ GROUP = 256  # samples; sums of float32 over so many, and in sparse data over a 
 RUN = 8192  # samples; all other sums are of float64
 MOST_THREADS = 128
 UNROLL, DEPTH = 4, 3  # samples that a thread copies at once, and how often before it needs the first
-MEMORY = 1 << 27  # bytes of sums over groups at a time, or one run's
+MEMORY = 1 << 28  # bytes of sums over groups at a time, or one run's
 MANY = 12  # components from which on sums on tensor cores are faster
 SAMPLES, STAGES = 16, 3  # samples that a block of these has at a time, and how many times
+PAIRS = 6  # of tiles of H H^T that a warp has at a time, MOST in _tensor_gram.cuh
 
 
-class TensorPlan(NamedTuple):
-    """How sums are computed on tensor cores.
+class Plan(NamedTuple):
+    """How sums are computed; it depends on the numbers of features and memberships, not on that of samples.
 
     Attributes
     ----------
+    source : str
+        The source of the kernel.
     constants : dict
         Of the source.
-    units : int
-        Blocks for each group of samples.
+    at_once, units : int
+        Groups of samples that some blocks have together, and how many blocks these are.
+    blocks : int
+        Blocks that each group has for itself.
     shared : int
         Bytes of shared memory.
+    further : tuple
+        Further arguments: before the sums, and after them.
     """
 
+    source: str
     constants: dict[str, Any]
+    at_once: int
     units: int
+    blocks: int
     shared: int
+    further: tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
 @cache
-def tensor_plan(m: int, r: int, norms: bool, group: int) -> TensorPlan:
-    """Return how to sum samples of m features with r memberships, in groups, on tensor cores."""
+def plan_of(m: int, r: int, size: int, norms: bool, group: int) -> Plan:
+    """Return how to sum samples of m features with r memberships, in numbers of so many bytes, in groups."""
+    vec, most = vector(m, size), 112 // size
+    n_packs = m // vec
+    tiles = -(-n_packs // MOST_THREADS)
+    wide = -(-n_packs // tiles)
+    threads = -(-wide // 32) * 32 if wide > MOST_THREADS // 2 else MOST_THREADS  # few of them are idle
+    splits = -(-(r + norms) // most)
+    cols = -(-(r + norms) // (4 * splits)) * 4
+    rows = max(1, 32 * 1024 // ((r + 4) * size))  # at a time, for H H^T
+    room = max(group * cols, 2 * threads, min(rows, group) * (r + 4))
+    room = -(-room // 4) * 4  # what follows is copied 16 bytes at a time
+    constants: dict[str, Any] = {"REAL": "float" if size == 4 else "double", "VEC": vec, "PACKS": 1, "COLS": cols}
+    constants |= {"GROUP": group, "UNROLL": UNROLL, "DEPTH": DEPTH, "THREADS": threads}
+    constants |= {"BLOCKS": 5 if cols <= 12 else 4 if cols <= 20 else 3}  # by their registers
+    shared, further = (room + DEPTH * UNROLL * threads * vec) * size, ((np.int32(wide),), (np.int32(room),))
+    units = tiles * -(-(r + norms) // cols)
+    return Plan("sums", constants, min(threads // wide, group // UNROLL), units, 1, shared, further)
+
+
+@cache
+def tensor_plan_of(m: int, r: int, norms: bool, group: int) -> Plan:
+    """Return the same for sums of float32 on tensor cores."""
     splits = tiles_of(r + norms)
-    tiles = splits[0][2]
-    n_warps = -(-m // 32)
+    tiles, n_warps = splits[0][2], -(-m // 32)
     # As few warps as possible without a feature; of as many, the most.
     warps = min(range(min(n_warps, 4), 9), key=lambda count: (-(-n_warps // count) * count, -count))
     samples = min(SAMPLES, group)
     shared = 4 * (STAGES * samples * (32 * warps + 8 + r) + 2 * tiles * 32 * 8)
-    pairs_of_block, columns = 6 * warps, r // TILE + 1
-    batches = -(-columns * (columns + 1) // (2 * pairs_of_block))
     constants: dict[str, Any] = {"FEATURES": 32 * warps, "TILES": tiles, "VEC": vector(m, 4), "SAMPLES": samples}
-    constants |= {
-        "DEPTH": STAGES,
-        "GROUP": group,
-        "THREADS": 32 * warps,
-        "BLOCKS": 3 if tiles > 3 else 4,
-        "REAL": "float",
-    }
-    return TensorPlan(constants, -(-n_warps // warps) * len(splits) + batches, shared)
+    constants |= {"DEPTH": STAGES, "GROUP": group, "THREADS": 32 * warps, "BLOCKS": 3 if tiles > 3 else 4}
+    columns = r // TILE + 1  # tiles of H H^T
+    blocks = -(-columns * (columns + 1) // (2 * PAIRS * warps))
+    units = -(-n_warps // warps) * len(splits)
+    further = (), (np.int32(shared // 4),)
+    return Plan("tensor_sums", constants | {"REAL": "float"}, 1, units, blocks, shared, further)
 
 
 class Sums:
@@ -115,82 +142,53 @@ class Sums:
             end = min(n, start + rows)
             parts = xp.empty((-(-(end - start) // rows_of_part), outputs, self._m), self._dtype)
             grams = xp.empty((-(-(end - start) // GROUP), self._r + 1, self._r + 1))
-            H = Ht[start:end]
-            w = weights if weights is NONE else weights[start:end]
+            is_all = end - start == n
+            H, w = (Ht, weights) if is_all else (Ht[start:end], weights if weights is NONE else weights[start:end])
             if is_sparse(Xt):
                 _gpu_sparse.sparse_sums(Xt, Ht, weights, norms, start // rows_of_part, len(parts), parts)
-                self._launch("membership_sums", len(grams), (H, w, np.int64(len(H)), np.int32(self._r), grams))
+                plan = self._plan(on_tensor_cores=False)
+                args = (H, w, np.int64(len(H)), np.int32(self._r), grams, *plan.further[1])
+                self._launch(plan, "membership_sums", len(grams), args, shared=plan.shared)
             else:
-                self._add_dense(Xt[start:end], H, w, norms, parts, grams)
+                self._add_dense(Xt if is_all else Xt[start:end], H, w, parts, grams)
             self._add_groups(parts, parts_of_run, grams)
 
-    def _add_dense(self, Xt: Any, Ht: Any, weights: Any, norms: bool, parts: Any, grams: Any) -> None:
-        if self._r > MANY and self._dtype == np.float32 and has_tensor_cores():
-            with_norms = tensor_plan(self._m, self._r, True, GROUP)
-            if with_norms.shared <= most_shared(cupy().cuda.runtime.getDevice()):
-                plan = with_norms if norms else tensor_plan(self._m, self._r, False, GROUP)
-                self._add_on_tensor_cores(plan, Xt, Ht, weights, norms, parts, grams)
-                return
-        n_packs = self._m // self._vec
-        tiles = -(-n_packs // MOST_THREADS)
-        wide = -(-n_packs // tiles)
-        n_tiles = -(-len(grams) // (self._threads // wide)) * tiles * -(-(self._r + norms) // self._cols)
-        sizes = np.int64(len(Xt)), np.int32(self._m), np.int32(self._r), np.int32(norms), np.int32(wide)
-        args = (aligned(Xt, self._vec), Ht, weights, *sizes, parts, grams)
-        self._launch("dense_sums", n_tiles + len(grams), args)
+    def _add_dense(self, Xt: Any, Ht: Any, weights: Any, parts: Any, grams: Any) -> None:
+        plan = self._plan(on_tensor_cores=True)
+        is_here = plan.source == "sums"
+        if not is_here:
+            Ht = aligned(Ht, 4)
+        sizes = np.int64(len(Xt)), np.int32(self._m), np.int32(self._r), np.int32(self._norms)
+        before, after = plan.further
+        args = (aligned(Xt, plan.constants["VEC"]), Ht, weights, *sizes, *before, parts, grams, *after)
+        blocks = -(-len(grams) // plan.at_once) * plan.units + plan.blocks * len(grams)
+        self._launch(plan, "dense_sums" if is_here else "tensor_sums", blocks, args, shared=plan.shared)
 
-    def _add_on_tensor_cores(
-        self, plan: TensorPlan, Xt: Any, Ht: Any, weights: Any, norms: bool, parts: Any, grams: Any
-    ) -> None:
-        sizes = np.int64(len(Xt)), np.int32(self._m), np.int32(self._r), np.int32(norms)
-        args = (aligned(Xt, self._vec), aligned(Ht, 4), weights, *sizes, parts, grams, np.int32(plan.shared // 4))
-        blocks = min(len(grams) * plan.units, 2**30)
-        launch("tensor_sums", "tensor_sums", blocks, args, shared=plan.shared, **plan.constants)
+    def _plan(self, *, on_tensor_cores: bool) -> Plan:
+        """Return how to compute the sums; the order of their terms does not depend on whether there are norms."""
+        m, r = self._m, self._r
+        if on_tensor_cores and r > MANY and self._dtype == np.float32 and has_tensor_cores():
+            with_norms = tensor_plan_of(m, r, True, GROUP)
+            if with_norms.shared <= most_shared(cupy().cuda.runtime.getDevice()):
+                return with_norms if self._norms else tensor_plan_of(m, r, False, GROUP)
+        return plan_of(m, r, self._dtype.itemsize, self._norms, GROUP)
 
     def _add_groups(self, parts: Any, parts_of_run: int, grams: Any) -> None:
         """Add the sums over groups of samples to the total."""
+        plan = self._plan(on_tensor_cores=False)
+        threads = plan.constants["THREADS"]
         n_runs = -(-len(parts) // parts_of_run)
-        width, gram_width = parts[0].size, grams[0].size
+        width, gram_width = (self._r + 2 * self._norms) * self._m, (self._r + 1) ** 2
         runs = cupy().empty((n_runs, width + gram_width))
         of_parts = parts, np.int32(len(parts)), np.int32(parts_of_run), np.int64(width)
         of_grams = grams, np.int32(len(grams)), np.int32(RUN // GROUP), np.int32(gram_width)
-        self._launch(
-            "add_groups", -(-runs.size // self._threads), (*of_parts, *of_grams, runs, np.int32(n_runs)), is_sum=False
-        )
-        sizes = np.int32(n_runs), np.int64(width + gram_width)
-        self._launch("add_runs", -(-(width + gram_width) // self._threads), (runs, *sizes, self._total), is_sum=False)
+        args = (*of_parts, *of_grams, runs, np.int32(n_runs))
+        self._launch(plan, "add_groups", -(-runs.size // threads), args)
+        args = (runs, np.int32(n_runs), np.int64(width + gram_width), self._total)
+        self._launch(plan, "add_runs", -(-(width + gram_width) // threads), args)
 
-    @property
-    def _vec(self) -> int:
-        """Features that a thread loads at once."""
-        return vector(self._m, self._dtype.itemsize)
-
-    @property
-    def _threads(self) -> int:
-        """Threads of a block: few of them are idle."""
-        n_packs = self._m // self._vec
-        wide = -(-n_packs // -(-n_packs // MOST_THREADS))
-        return -(-wide // 32) * 32 if wide > MOST_THREADS // 2 else MOST_THREADS
-
-    @property
-    def _cols(self) -> int:
-        """Components of a thread."""
-        most = 112 // self._dtype.itemsize
-        splits = -(-(self._r + self._norms) // most)
-        return -(-(self._r + self._norms) // (4 * splits)) * 4
-
-    def _launch(self, name: str, blocks: int, args: tuple[Any, ...], *, is_sum: bool = True) -> None:
-        """Start a kernel; those that add up samples have shared memory."""
-        size, cols, vec, threads, shared = self._dtype.itemsize, self._cols, self._vec, self._threads, 0
-        if is_sum:
-            rows = max(1, 32 * 1024 // ((self._r + 4) * size))  # at a time, for H H^T
-            room = max(GROUP * cols, 2 * threads, min(rows, GROUP) * (self._r + 4))
-            room = -(-room // 4) * 4  # what follows is copied 16 bytes at a time
-            args, shared = (*args, np.int32(room)), (room + DEPTH * UNROLL * threads * vec) * size
-        blocks_of_processor = 5 if cols <= 12 else 4 if cols <= 20 else 3  # by their registers
-        constants: dict[str, Any] = {"REAL": real(self._dtype), "VEC": vec, "PACKS": 1, "COLS": cols, "GROUP": GROUP}
-        constants |= {"UNROLL": UNROLL, "DEPTH": DEPTH, "THREADS": threads, "BLOCKS": blocks_of_processor}
-        launch("sums", name, min(blocks, 2**30), args, shared=shared, **constants)
+    def _launch(self, plan: Plan, name: str, blocks: int, args: tuple[Any, ...], *, shared: int = 0) -> None:
+        launch(plan.source, name, min(blocks, 2**30), args, shared=shared, **plan.constants)
 
     def send(self) -> None:
         """Start to bring the sums here; no samples are added afterwards."""
