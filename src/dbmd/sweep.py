@@ -178,7 +178,7 @@ def one_pass(
     for chunk in samples.chunks(shift if shift.any() else None):
         chunk = h_step.located(chunk)
         if Ht is not None and isinstance(chunk.rows, slice):
-            out = Ht[chunk.rows]
+            out = Ht if chunk.rows == slice(0, len(Ht)) else Ht[chunk.rows]
             h = h_step.memberships(chunk, out if warm else None, out)
         else:
             h = h_step.memberships(chunk, Ht[chunk.rows] if warm and Ht is not None else None)

@@ -152,7 +152,7 @@ class Memory:
 class Stream:
     """Work in order. Copies from pinned memory wait until something waits for them."""
 
-    def __init__(self, null=False, non_blocking=False, ptds=False):
+    def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
         self.machine, self.device_id = machine, current_device()
         self.is_null, self.non_blocking = null, non_blocking
         self.ptr = 0 if null else id(self)

@@ -19,6 +19,7 @@ from dbmd.kernels._cuda import cupy
 
 PINNED_BYTES = 32 << 20  # of a buffer for samples that are copied once
 PIECE_BYTES = 2 << 20  # what a thread copies at a time, at least
+KEPT = 64  # at the end CuPy keeps up to this part of the memory, for the next fit: allocating takes longer than a pass
 
 _TO_DEVICE = 1  # cudaMemcpyHostToDevice
 _SHARE = 64  # memory up to so many times as large as what is needed of it is pinned
@@ -126,7 +127,7 @@ class Device:
         return True
 
     def close(self, *, wait: bool) -> None:
-        """Give back all memory and end the threads, after what they are doing; without ``wait``, return at once."""
+        """Give back the memory and end the threads, after what they are doing; without ``wait``, return at once."""
         if not self._is_closed:
             self._is_closed = True
             self._thread.submit(self._tidy)
@@ -140,7 +141,9 @@ class Device:
             for address in self._pinned:
                 _registered.end(address, self._cuda.runtime)
             self._pinned.clear()
-            self.release()
+            self._slots.clear()
+            if KEPT * cupy().get_default_memory_pool().free_bytes() > self.memory:
+                self.release()
 
 
 class _Registered:

@@ -88,7 +88,9 @@ class DeviceWindow(Window):
         buffer = None
         for start, stop, source_code in pieces(self.runs, self.size):
             part = slice(start, stop)
-            if is_sparse(self.Xt):  # the same object in every pass: the kernel keeps what it finds out about it
+            if start == 0 and stop == self.Xt.shape[0] and shift is None and self.Xt.dtype == dtype:
+                Xt = self.Xt  # each step here delays the first kernel of a pass
+            elif is_sparse(self.Xt):  # the same object in every pass: the kernel keeps what it finds out about it
                 Xt = self.Xt if self.Xt.dtype == dtype else self.Xt.astype(dtype)
             elif shift is None:
                 Xt = self.Xt[part].astype(dtype, copy=False)

@@ -59,11 +59,12 @@ class FaceCovariance:
         Ht = as_rows(Ht)
         weights = None if weights is None else as_rows(weights, np.float64)
         self._in_use = (Ht, weights)
-        self._beside.wait_event(cupy().cuda.get_current_stream().record())
+        before, one_by_one = cupy().cuda.get_current_stream().record(), r > FEW or weights is not None
         with self._beside:
-            if r > FEW or weights is not None:
-                if self._on_device is None:
-                    self._on_device = self._loaded()
+            if one_by_one and self._on_device is None:
+                self._on_device = self._loaded()
+            self._beside.wait_event(before)
+            if one_by_one:
                 self._add(self._on_device, Ht, weights, None, n, FEWER if r <= 64 else UNIT)
                 return
             if self._counts is None:

@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dbmd._utils.arrays import is_sparse, namespace, to_host
+from dbmd._utils.arrays import is_here, is_sparse, namespace, to_host
 from dbmd.errors import DataError
 from dbmd.model.node import Node
 from dbmd.model.statistics import Float, PerSource, squared_norms
 from dbmd.registry import load_kernel
+
+PIECE = 1 << 24  # entries of samples elsewhere whose distances are found at a time
 
 
 @dataclass(frozen=True)
@@ -247,13 +249,23 @@ class Chances:
         if is_sparse(Xt):
             d2 = squared_norms(Xt) - 2.0 * (Xt @ xp.asarray(self.mean)) + self.mean @ self.mean
         else:
-            d2 = squared_norms(Xt - xp.asarray(self.mean, Xt.dtype))
+            d2 = _squared_distances(Xt, xp.asarray(self.mean, Xt.dtype))
         mean_square = self.mean_squares.get(source_code, 0.0)  # a source without weight has none
         far = d2 / mean_square if mean_square > 0.0 else np.ones_like(d2)
         chance = 0.5 * self.fraction * (1.0 + np.maximum(far, 0.0))
         if weights is not None:
             chance = chance * weights / self.mean_weight
         return np.minimum(1.0, chance).astype(np.float64, copy=False)
+
+
+def _squared_distances(Xt: Any, point: Any) -> Any:
+    """Return the squared distances of dense samples, shape (n, m), from a point, shape (m,); shape (n,)."""
+    if is_here(Xt):  # a chunk that fits into cache
+        return squared_norms(Xt - point)
+    # In pieces: the differences of all would take as much memory as the samples.
+    step = max(1, PIECE // max(1, Xt.shape[1]))
+    pieces = [squared_norms(Xt[i : i + step] - point) for i in range(0, Xt.shape[0], step)]
+    return namespace(Xt).concatenate(pieces) if pieces else squared_norms(Xt)
 
 
 @dataclass(frozen=True)
