@@ -15,7 +15,6 @@ import numpy as np
 from scipy import sparse
 
 from dbmd import in_coordinates
-from dbmd._utils.arrays import is_here
 from dbmd._utils.parallel import Threads
 from dbmd._utils.phases import OnPhase, ignore_phase
 from dbmd._utils.threads import one_blas_thread
@@ -40,11 +39,12 @@ from dbmd.model.start import (
     STARTS,
     Clusters,
     Sample,
+    clusters_of,
     draw_sample,
-    k_means,
     nearest,
     replace_nearest,
     source_means,
+    weighed,
     without_offsets,
 )
 from dbmd.model.statistics import Float, PerSource, Statistics, middle
@@ -147,7 +147,7 @@ def find_start(
     centred = sample if D is None else without_offsets(sample, D)
     setting.on_phase("clustering the samples drawn")
     with Threads(available_threads()) as pool, one_blas_thread():
-        # Whatever does not depend on the clusters is done beside them. A thread must not wait for others of its pool.
+        # Whatever does not depend on the clusters is done beside them.
         looking = pool.submit(setting.on_sample, sample)
         needs_excess = config.inference == "evidence" and evidence is None
         clusters, excess = _work_on(
@@ -190,17 +190,15 @@ def _cluster_sample(
     setting: Setting, sample: Sample, seed: int, pool: Threads, *, needs_excess: bool
 ) -> tuple[Clusters, Float | None]:
     """Return the clusters of a sample, without offsets, and the noise excess of each source if it is needed."""
-    parts, codes = setting.parts, sample.source_codes
-    found = partial(noise_excess, sample.Xt, source_codes=codes, n_sources=setting.n_sources, r=parts.n_patterns)
-    excess: Callable[[], Float] | None = None
-    if needs_excess and setting.n_sources == 1:  # else it depends on the precision of the sources
-        excess = partial(found, weights=sample.weights)
-        if is_here(sample.Xt):  # else another thread would not know where it is
-            excess = pool.submit(excess).result
-    clusters = k_means(sample, parts.n_components, seed, pool.map)
-    if not needs_excess:
-        return clusters, None
-    return clusters, found(weights=clusters.weights, parallel_map=pool.map) if excess is None else excess()
+    r, codes = setting.parts.n_components, sample.source_codes
+    ready = weighed(sample, r, seed, pool.map)
+    # Beside the clustering; this thread knows where the samples are.
+    clusters = pool.submit(clusters_of, ready, r, seed, pool.map)
+    excess = None
+    if needs_excess:
+        n_sources, n_patterns = setting.n_sources, setting.parts.n_patterns
+        excess = noise_excess(sample.Xt, ready.weights, codes, n_sources, n_patterns, pool.map)
+    return clusters.result(), excess
 
 
 def _fit_sample(
