@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -97,7 +97,7 @@ class Setting:
     sweep: NodeFunction[PerSource[Statistics]] = sweep
     nearest: NodeFunction[PerSource[Statistics]] = nearest
 
-    @property
+    @cached_property
     def parts(self) -> Parts:
         """What the fit looks for."""
         return self.config.parts(self.n_sources)

@@ -113,7 +113,8 @@ def _solve(V: Float, ask: Ask, A: Float, n: float, n_nodes: int, solver: Solver,
     if not free.any():
         return WStep(parts.free(V), 0, 0.0, True)
     lam, signs = parts.bounds_of_free(config.lam)
-    problem = Problem.of_gram(A[np.ix_(free, free)], n, lam, n_nodes, nonnegative=signs)
+    A = A if free.all() else A[np.ix_(free, free)]
+    problem = Problem.of_gram(A, n, lam, n_nodes, nonnegative=signs)
     return solver.solve(parts.free(V), ask, problem, **dict(config.solver_options or {}))
 
 
