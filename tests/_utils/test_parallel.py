@@ -48,3 +48,17 @@ def test_threads_end_when_they_are_not_needed_any_more():
         late = [threads.submit(time.sleep, 0.01) for _ in range(5)]
     assert threading.active_count() == before
     assert all(each.done() for each in late)
+
+
+def test_no_more_threads_are_started_than_there_is_work_for():
+    before = threading.active_count()
+    with Threads(50) as threads:
+        assert threading.active_count() == before
+        threads.map(str, range(3))
+        assert threading.active_count() == before + 2
+        end = threading.Event()
+        waiting = [threads.submit(end.wait) for _ in range(4)]
+        threads.map(str, range(3))
+        assert threading.active_count() == before + 6
+        end.set()
+        assert all(each.result() for each in waiting)
