@@ -17,12 +17,11 @@ from scipy import sparse
 from dbmd import in_coordinates
 from dbmd._utils.parallel import Threads
 from dbmd._utils.phases import OnPhase, ignore_phase
-from dbmd._utils.threads import one_blas_thread
+from dbmd._utils.threads import available_threads, one_blas_thread
 from dbmd.config import Config
 from dbmd.data.partition import partition
 from dbmd.data.preparation import Preparation
 from dbmd.engines.local import Engine as LocalEngine
-from dbmd.engines.local import available_threads
 from dbmd.h_step import origin_of
 from dbmd.model.bright_start import bright_starts, clearly_lowest
 from dbmd.model.coordinates import Coordinates
