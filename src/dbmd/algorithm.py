@@ -49,7 +49,7 @@ from dbmd.model.statistics import Float, PerSource
 from dbmd.protocols import Engine
 from dbmd.registry import load_solver
 from dbmd.start import Setting, find_start, start_from
-from dbmd.sweep import sweep, sweep_and_keep
+from dbmd.sweep import sweep_and_keep
 from dbmd.w_step import w_step_on_the_driver, w_step_over_the_nodes
 
 OnIteration = Callable[[State], object]
@@ -162,7 +162,12 @@ def descend(state: State, setting: Setting, on_iteration: OnIteration = lambda s
     origin, evidence = state.origin, state.evidence
     near_zero = noise.is_near_zero(origin, dtype)
     h_step = partial(
-        sweep, prior=parts.prior(config.prior), parts=parts, evidence=evidence, origin=origin, near_zero=near_zero
+        setting.sweep,
+        prior=parts.prior(config.prior),
+        parts=parts,
+        evidence=evidence,
+        origin=origin,
+        near_zero=near_zero,
     )
 
     while not state.converged and len(state.history) < config.max_iter:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dbmd._utils.threads import one_blas_thread
-from dbmd.engines.local import available_threads
+from dbmd._utils.parallel import Threads
+from dbmd._utils.threads import available_threads, one_blas_thread
 from dbmd.model.noise import Noise
 from dbmd.model.objective import explained_variance, objective
 from dbmd.model.offsets import ridge_of
@@ -52,7 +51,7 @@ def finish(state: State, setting: Setting, n_classes: int) -> Result:
     last = partial(survey, **model, origin=origin, n_classes=n_classes, by_energy=by_energy)
     found = setting.engine.ask(last, V)
     norms = parts.norms(V) if by_energy else None
-    with ThreadPoolExecutor(available_threads()) as pool, one_blas_thread():
+    with Threads(available_threads()) as pool, one_blas_thread():
         sample = found.peaks.with_std(parts.W(V), **model, norms=norms, parallel_map=pool.map)
     summaries = parts.summaries(found.stats, V, origin)
     explained = explained_variance(found.stats, summaries, setting.n_sources)

@@ -445,6 +445,76 @@ class Clustering(Protocol):
             Most iterations.
         """
 
+    def sums_of_nearest(self, Xt: Float, weights: Float, centres: Float) -> tuple[Float, Float]:
+        """Return the weighted sum of the samples nearest to each centre, shape (r, m), and that of their weights, (r,).
+
+        Parameters
+        ----------
+        Xt : array of shape (n, m), float64, contiguous
+            Samples.
+        weights : array of shape (n,), float64
+            Weight of each.
+        centres : array of shape (r, m), float64, contiguous
+            The centres.
+        """
+
+
+class OneLoop(Protocol):
+    """A pass at one basis over samples of few features, on the driver: the kernel ``cpu`` has it.
+
+    It is made of W, shape (m, r), of what is to be subtracted from W'x, shape (r,), and of W'W, shape (r, r). Several
+    threads may use it at a time.
+    """
+
+    MAX_RANK: int  # components that there may be
+
+    def __init__(self, W: Float, offset: Float, Q: Float) -> None: ...
+
+    @property
+    def size(self) -> int:
+        """How many numbers the sums are."""
+
+    def parts_of(self, sums: Float) -> tuple[Float, Float, Float, float]:
+        """Return what sums, shape (size,), are.
+
+        Returns
+        -------
+        XHt : array of shape (m, r)
+            Sum of x h'.
+        HHt : array of shape (r, r)
+            Sum of h h'.
+        S : array of shape (r, r)
+            Sum of the covariances of the memberships.
+        log_det : float
+            Sum of their gains in log-determinant, see :class:`dbmd.protocols.FaceCovariance`.
+        """
+
+    def over(
+        self, Xt: Float, roots: Float, Ht: Float, noise: float | None, out: Float, *, warm: bool
+    ) -> NDArray[np.intp]:
+        """Write memberships of samples to Ht, and sums over the samples to ``out``.
+
+        Parameters
+        ----------
+        Xt : array of shape (n, m), float64, contiguous
+            The samples.
+        roots : array of shape (n,)
+            Square root of how often each counts.
+        Ht : array of shape (n, r), float64, contiguous, changed in place
+            The memberships: for b = W'x - offset, what minimises 1/2 h'Qh - b'h on the simplex.
+        noise : float, optional
+            Variance of the noise in the plane of W; None: covariances are not needed.
+        out : array of shape (size,), zeros, changed in place
+            The sums.
+        warm : bool
+            Whether those in Ht are where to start.
+
+        Returns
+        -------
+        array of int
+            The positions of the samples whose memberships were not found, which are in none of the sums.
+        """
+
 
 # -- data ---------------------------------------------------------------------------------------------------------
 

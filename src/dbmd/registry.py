@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from dbmd.protocols import Cluster, Clustering, Format, Kernel, MakeEngine, Solver
+    from dbmd.protocols import Cluster, Clustering, Format, Kernel, MakeEngine, OneLoop, Solver
 
 
 @cache
@@ -50,6 +50,11 @@ def load_kernel(name: str) -> Kernel:
 def load_clustering(name: str) -> Clustering:
     """Return a kernel that clusters samples, too, by its name."""
     return cast("Clustering", load("kernels", name))
+
+
+def load_one_loop(name: str) -> type[OneLoop]:
+    """Return what makes a pass in one loop, of a kernel that does so, by its name."""
+    return cast("type[OneLoop]", load("kernels", name).OneLoop)
 
 
 def load_engine(name: str) -> MakeEngine:

@@ -7,22 +7,21 @@ follows: its iterations cost next to nothing, and after it a few passes over all
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
 
-from dbmd._utils.arrays import is_here
+from dbmd import in_coordinates
+from dbmd._utils.parallel import Threads
 from dbmd._utils.phases import OnPhase, ignore_phase
-from dbmd._utils.threads import one_blas_thread
+from dbmd._utils.threads import available_threads, one_blas_thread
 from dbmd.config import Config
 from dbmd.data.partition import partition
 from dbmd.data.preparation import Preparation
 from dbmd.engines.local import Engine as LocalEngine
-from dbmd.engines.local import available_threads
 from dbmd.h_step import origin_of
 from dbmd.model.bright_start import bright_starts, clearly_lowest
 from dbmd.model.coordinates import Coordinates
@@ -33,21 +32,23 @@ from dbmd.model.node import Node
 from dbmd.model.noise import Noise, least_level
 from dbmd.model.offsets import OffsetPrior
 from dbmd.model.parts import Parts
-from dbmd.model.reduce import can_be_reduced, reduced
+from dbmd.model.reduce import ParallelMap, can_be_reduced, reduced
 from dbmd.model.result import State
 from dbmd.model.start import (
     STARTS,
     Clusters,
     Sample,
+    clusters_of,
     draw_sample,
-    k_means,
     nearest,
     replace_nearest,
     source_means,
+    weighed,
     without_offsets,
 )
-from dbmd.model.statistics import Float, PerSource, middle
-from dbmd.protocols import Engine
+from dbmd.model.statistics import Float, PerSource, Statistics, middle
+from dbmd.protocols import Engine, NodeFunction
+from dbmd.registry import load_one_loop
 from dbmd.sweep import sweep
 
 # Nodes of a sample on the driver, at most, and the work of one: samples times the square of the number of components,
@@ -81,6 +82,8 @@ class Setting:
         Called with the samples that are drawn for the start.
     on_phase : callable
         Called with what is done next.
+    sweep, nearest : NodeFunction
+        How a node makes a pass, and the first one.
     """
 
     engine: Engine
@@ -90,8 +93,10 @@ class Setting:
     known: Float | None = None
     on_sample: Callable[[Sample], object] = lambda sample: None
     on_phase: OnPhase = ignore_phase
+    sweep: NodeFunction[PerSource[Statistics]] = sweep
+    nearest: NodeFunction[PerSource[Statistics]] = nearest
 
-    @property
+    @cached_property
     def parts(self) -> Parts:
         """What the fit looks for."""
         return self.config.parts(self.n_sources)
@@ -140,8 +145,8 @@ def find_start(
     D = source_means(sample, setting.n_sources) if parts.n_offsets else None
     centred = sample if D is None else without_offsets(sample, D)
     setting.on_phase("clustering the samples drawn")
-    with ThreadPoolExecutor(available_threads()) as pool, one_blas_thread():
-        # Whatever does not depend on the clusters is done beside them. A thread must not wait for others of its pool.
+    with Threads(available_threads()) as pool, one_blas_thread():
+        # Whatever does not depend on the clusters is done beside them.
         looking = pool.submit(setting.on_sample, sample)
         needs_excess = config.inference == "evidence" and evidence is None
         clusters, excess = _work_on(
@@ -157,17 +162,17 @@ def find_start(
             if can_be_reduced(Xt, r + setting.n_sources):
                 Xt = reduced(Xt, clusters.weights, r + setting.n_sources, seed, pool.map)
         looking.result()
-    if excess is not None:
-        evidence = Evidence.of(excess, sample.n_of_all, n_patterns)
-    starts = [parts.assemble(setting.with_known(W), D) for W in candidates]
-    if config.inference == "map" and not sample.is_worth_a_peak_fit:
-        return begin(setting, starts[0])
+        if excess is not None:
+            evidence = Evidence.of(excess, sample.n_of_all, n_patterns)
+        starts = [parts.assemble(setting.with_known(W), D) for W in candidates]
+        if config.inference == "map" and not sample.is_worth_a_peak_fit:
+            return begin(setting, starts[0])
 
-    def on_iteration(now: State) -> None:
-        setting.on_phase(FITTING_A_SAMPLE, len(now.history))
+        def on_iteration(now: State) -> None:
+            setting.on_phase(FITTING_A_SAMPLE, len(now.history))
 
-    setting.on_phase(FITTING_A_SAMPLE)
-    states = _fit_sample(setting, sample, Xt, starts, evidence, descend, on_iteration)
+        setting.on_phase(FITTING_A_SAMPLE)
+        states = _fit_sample(setting, sample, Xt, starts, evidence, descend, on_iteration, pool.map)
     return replace(_best_fit(states, float(sample.weights.sum())), evidence=evidence)
 
 
@@ -181,20 +186,18 @@ def _work_on(engine: Engine, Xt: Any, work: Callable[[Any], T], *, r: int) -> T:
 
 
 def _cluster_sample(
-    setting: Setting, sample: Sample, seed: int, pool: ThreadPoolExecutor, *, needs_excess: bool
+    setting: Setting, sample: Sample, seed: int, pool: Threads, *, needs_excess: bool
 ) -> tuple[Clusters, Float | None]:
     """Return the clusters of a sample, without offsets, and the noise excess of each source if it is needed."""
-    parts, codes = setting.parts, sample.source_codes
-    found = partial(noise_excess, sample.Xt, source_codes=codes, n_sources=setting.n_sources, r=parts.n_patterns)
-    excess: Callable[[], Float] | None = None
-    if needs_excess and setting.n_sources == 1:  # else it depends on the precision of the sources
-        excess = partial(found, weights=sample.weights)
-        if is_here(sample.Xt):  # else another thread would not know where it is
-            excess = pool.submit(excess).result
-    clusters = k_means(sample, parts.n_components, seed, pool.map)
-    if not needs_excess:
-        return clusters, None
-    return clusters, found(weights=clusters.weights, parallel_map=pool.map) if excess is None else excess()
+    r, codes = setting.parts.n_components, sample.source_codes
+    ready = weighed(sample, r, seed, pool.map)
+    # Beside the clustering; this thread knows where the samples are.
+    clusters = pool.submit(clusters_of, ready, r, seed, pool.map)
+    excess = None
+    if needs_excess:
+        n_sources, n_patterns = setting.n_sources, setting.parts.n_patterns
+        excess = noise_excess(sample.Xt, ready.weights, codes, n_sources, n_patterns, pool.map)
+    return clusters.result(), excess
 
 
 def _fit_sample(
@@ -205,6 +208,7 @@ def _fit_sample(
     evidence: Evidence | None,
     descend: Descend,
     on_iteration: Callable[[State], object],
+    parallel_map: ParallelMap = map,
 ) -> list[State]:
     """Return the states from which all samples are fitted: after fits of a sample from several V, shape (m, n_columns).
 
@@ -222,11 +226,16 @@ def _fit_sample(
     if evidence is not None:
         evidence = Evidence.of(evidence.excess, len(sample.source_codes), parts.n_patterns)
         evidence = evidence if space is None else space.evidence(evidence)
-    nodes = _nodes_on_the_driver(sample, Xt, parts.n_patterns, sample_type, in_coordinates=space is not None)
+    in_one_loop = space is not None and parts.n_patterns <= load_one_loop("cpu").MAX_RANK
+    most = 1 if in_one_loop else SAMPLE_NODES
+    nodes = _nodes_on_the_driver(sample, Xt, parts.n_patterns, sample_type, most, in_coordinates=space is not None)
     found = []
     with LocalEngine(nodes) as driver, one_blas_thread():
         sample_config = replace(config, solver="exact", solver_options=None, tol=SAMPLE_TOL * config.tol)
         sample_setting = replace(setting, engine=driver, config=sample_config, dtype=sample_type)
+        if in_one_loop:
+            own_sweep = partial(in_coordinates.sweep, parallel_map=parallel_map)
+            sample_setting = replace(sample_setting, sweep=own_sweep, nearest=in_coordinates.nearest)
         for V in starts:
             state = replace(begin(sample_setting, V), evidence=evidence)
             floor = max(state.floor * least_level(dtype) / least_level(sample_type), rounding)
@@ -302,7 +311,7 @@ def begin(setting: Setting, V: Float, sigma2: Float | None = None) -> State:
     dtype, parts = setting.dtype, setting.parts
     W, D = parts.W(V), parts.offsets(V)
     origin = origin_of(W, dtype)
-    hard = setting.engine.ask(partial(nearest, origin=origin, parts=parts), V)
+    hard = setting.engine.ask(partial(setting.nearest, origin=origin, parts=parts), V)
     noise = Noise.for_data(setting.config.noise, setting.n_sources, hard, origin, dtype)
     if sigma2 is None:
         sigma2 = noise.levels(parts.summaries(hard, V, origin), W)
@@ -333,7 +342,7 @@ def _find_evidence(setting: Setting, moments: PerSource[Moments], seed: int, sig
 
 
 def _nodes_on_the_driver(
-    sample: Sample, Xt: Any, r: int, dtype: np.dtype[Any], *, in_coordinates: bool = False
+    sample: Sample, Xt: Any, r: int, dtype: np.dtype[Any], most: int, *, in_coordinates: bool = False
 ) -> list[Node]:
     """Return nodes of a sample, sorted by source so that there are few chunks.
 
@@ -349,11 +358,13 @@ def _nodes_on_the_driver(
         Components.
     dtype : dtype
         Type to compute with.
+    most : int
+        Nodes at most.
     in_coordinates : bool
         Whether the nodes have the coordinates of reduced samples, and of their distances from the space only the sums.
     """
     n = len(sample.weights)
-    n_nodes = int(np.clip(np.sqrt(n * r**2 / NODE_WORK), 1, SAMPLE_NODES))
+    n_nodes = int(np.clip(np.sqrt(n * r**2 / NODE_WORK), 1, most))
     gaps, weights, source_codes = None if isinstance(Xt, LowRank) else sample.gaps, sample.weights, sample.source_codes
     if gaps is not None:
         Xt = np.where(gaps, np.nan, Xt)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dbmd.engines import Metered, Traffic
-from dbmd.engines.local import Engine as LocalEngine
 from dbmd.model.node import Node
 from dbmd.model.objective import objective
 from dbmd.model.offsets import OffsetPrior, ridge_of
 from dbmd.model.parts import Parts
 from dbmd.model.problem import Problem
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary, gram
-from dbmd.protocols import Ask, Solver
+from dbmd.protocols import Ask, NodeFunction, Reply, Solver
 from dbmd.solvers import WStep
 from dbmd.start import Setting
 from dbmd.sweep import summarise
@@ -64,9 +63,13 @@ def w_step_on_the_driver(
     """Solve (P) on the statistics that the pass gathered: the solver asks one node, which is on the driver."""
     parts, ridge = setting.parts, ridge_of(prior)
     total = Quadratic.of(stats, sigma2, origin, ridge)
-    driver = LocalEngine([Node("driver", quadratic=parts.of_free(total, V))])
+    driver = Node("driver", quadratic=parts.of_free(total, V))
+
+    def ask(node_function: NodeFunction[Reply], /, *broadcast: Any) -> Reply:
+        return node_function(driver, *broadcast)[1]
+
     A, n = gram(stats, sigma2, ridge), sum(s.n for s in stats.values())
-    step = _solve(V, driver.ask, A, n, engine.n_nodes, solver, setting)
+    step = _solve(V, ask, A, n, engine.n_nodes, solver, setting)
     V = parts.with_free(V, step.W)
     return _with_offsets(
         WUpdate(V, step, total.A, parts.summaries(stats, V, origin), engine.last), prior, sigma2, parts
@@ -110,7 +113,8 @@ def _solve(V: Float, ask: Ask, A: Float, n: float, n_nodes: int, solver: Solver,
     if not free.any():
         return WStep(parts.free(V), 0, 0.0, True)
     lam, signs = parts.bounds_of_free(config.lam)
-    problem = Problem.of_gram(A[np.ix_(free, free)], n, lam, n_nodes, nonnegative=signs)
+    A = A if free.all() else A[np.ix_(free, free)]
+    problem = Problem.of_gram(A, n, lam, n_nodes, nonnegative=signs)
     return solver.solve(parts.free(V), ask, problem, **dict(config.solver_options or {}))
 
 

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from threadpoolctl import ThreadpoolController, threadpool_limits
+from threadpoolctl import OpenBLASController, ThreadpoolController, threadpool_limits
 
 from dbmd._utils import threads
 from dbmd._utils.threads import one_blas_thread, one_thread
@@ -19,6 +19,9 @@ def n_threads():
         for library, number in zip(libraries, numbers, strict=True):
             library.set_num_threads(number)
         threads._let_go()
+
+    # Whoever set the number before, in a thread that still runs, would go on to have the say.
+    getattr(OpenBLASController, "clear_controlling_thread", lambda force: None)(force=True)
 
     set_all([2] * len(libraries))
     yield lambda: {library.get_num_threads() for library in libraries}

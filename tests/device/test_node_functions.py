@@ -284,3 +284,20 @@ def test_a_csr_matrix_on_a_device_is_prepared_once_for_each_preparation(device, 
         assert first is again
         np.testing.assert_allclose(to_host(first).toarray(), np.log1p(Xt.toarray()) / scale)
     np.testing.assert_array_equal(to_host(block.Xt).toarray(), Xt.toarray())
+
+
+def test_what_is_drawn_from_chunks_of_a_source_comes_in_one_piece(device, rng, monkeypatch):
+    Xt = rng.normal(size=(100, 3))
+    known = Chances.of(moments(Node("here", Block(Xt, np.arange(100) // 60)))[1], 1.0)
+    monkeypatch.setattr("dbmd.data.block.AWAY_BYTES", 0)
+    monkeypatch.setattr("dbmd.data.block.AWAY_ROWS", 16)
+    node = Node("there", Block(device.asarray(Xt), np.arange(100) // 60))
+    assert len(list(node.samples.chunks())) > 4
+    _, found = draw_fraction(node, seed=0, chances=known)
+    assert [source_code for _, source_code, _, _ in found.pieces] == [0, 1]
+    assert all(type(array) is np.ndarray for rows, _, X, weights in found.pieces for array in (rows, X, weights))
+    np.testing.assert_array_equal(found.in_order()[0], Xt)
+    monkeypatch.setattr("dbmd.model.draw.JOINED", 3 * 40)  # samples of 48 and 52 entries do not wait for each other
+    _, apart = draw_fraction(node, seed=0, chances=known)
+    assert len(apart.pieces) > 2
+    np.testing.assert_array_equal(apart.in_order()[0], Xt)

@@ -74,3 +74,15 @@ def test_with_fewer_distinct_samples_than_clusters_all_are_centres(name, distinc
     centres, cost = kernel.k_means(Xt, weights, kernel.k_means_plus_plus(Xt, weights, drawn(5, 0)), 0.0, 300)
     assert cost == pytest.approx(0.0, abs=1e-20)
     assert_allclose(np.square(centres[:, None] - values).sum(axis=2).min(axis=1), 0.0, atol=1e-20)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("n", [1, 127, 400])
+def test_sums_are_those_of_the_samples_nearest_to_each_centre(name, n, rng):
+    Xt, weights = some_samples(rng, n)
+    centres = np.vstack([rng.normal(size=(3, 7)), np.full(7, 1e3)])
+    sums, sizes = load_clustering(name).sums_of_nearest(Xt, weights, centres)
+    near = np.array([np.linalg.norm(x - centres, axis=1).argmin() for x in Xt])
+    for k in range(len(centres)):
+        assert_allclose(sums[k], weights[near == k] @ Xt[near == k], rtol=1e-12, atol=1e-12)
+        assert sizes[k] == pytest.approx(weights[near == k].sum())

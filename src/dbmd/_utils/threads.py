@@ -51,9 +51,9 @@ class _OfThread(threading.local):
 class _BlasLimit:
     """The limit on BLAS, which all threads of this process share.
 
-    The number of threads of most libraries is that of the whole process. So it is set by the first context, and set back
-    by the last: if each set back what it had found, a context that began within another one and ended after it would leave
-    it at one for ever.
+    The number of threads of most libraries is that of the whole process. So it is set by the first context, and set
+    back by the last: if each set back what it had found, a context that began within another one and ended after it
+    would leave it at one for ever.
     """
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from dbmd.kernels._faces import MAX_RANK, POSITIVE
 from dbmd.kernels._rows import LANES, add_multiple, jit, padded
 
-__all__ = ["FaceCovariance", "add_face", "workspace"]
+__all__ = ["FaceCovariance", "add_face", "add_faces", "count_faces", "workspace"]
 
 
 class FaceCovariance:
@@ -53,7 +53,7 @@ class FaceCovariance:
         Ht = np.require(Ht, requirements=["C", "W"])
         weights = np.ones(1) if weights is None else np.require(weights, np.float64, ["C", "W"])
         if self._counts is not None:
-            _count_faces(Ht, weights, self._counts)
+            count_faces(Ht, weights, self._counts)
         else:
             self._log_det += _add_samples(Ht, weights, self._Q, self._S)
 
@@ -65,11 +65,11 @@ class FaceCovariance:
         if self._counts is None:
             return self._S, self._log_det
         S = np.zeros_like(self._S)
-        return S, _add_faces(self._counts, self._Q, S)
+        return S, add_faces(self._counts, self._Q, S)
 
 
 @jit
-def _count_faces(Ht: Any, weights: Any, counts: Any) -> None:
+def count_faces(Ht: Any, weights: Any, counts: Any) -> None:
     """Add the weight of each sample to the count of its face.
 
     Parameters
@@ -91,7 +91,7 @@ def _count_faces(Ht: Any, weights: Any, counts: Any) -> None:
 
 
 @jit
-def _add_faces(counts: Any, Q: Any, S: Any) -> Any:
+def add_faces(counts: Any, Q: Any, S: Any) -> Any:
     """Add the covariances of all faces that were counted to S; return the sum of the gains in log-determinant.
 
     Parameters

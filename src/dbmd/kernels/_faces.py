@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from dbmd.kernels._rows import LANES, add_multiple, below, combine, jit, padded
 
-__all__ = ["MAX_RANK", "solve_on_faces"]
+__all__ = ["MAX_RANK", "maps_of_faces", "solve_on_faces", "try_faces"]
 
 MAX_RANK = 12  # components, that is 4,095 faces: their maps are small enough to keep
 TRIES = 10  # faces for one sample, and as many again from the whole simplex; one to three are usual
@@ -84,7 +84,7 @@ class _Maps(threading.local):
         return self.known, self.tableaux, self.maps
 
 
-_maps = _Maps()
+maps_of_faces = _Maps()
 
 
 def solve_on_faces(
@@ -110,15 +110,15 @@ def solve_on_faces(
     array of int of shape (number of rows that are left,)
         The rows for which no minimum was found. They are not changed in ``out``.
     """
-    known, tableaux, maps = _maps.of(Q, unit)
+    known, tableaux, maps = maps_of_faces.of(Q, unit)
     left = np.empty(len(Bt), np.intp)
     start = out if Ht0 is None else Ht0
-    count = _try_faces(Q, Bt.reshape(-1), start, Ht0 is not None, out, unit, known, tableaux, maps, left)
+    count = try_faces(Q, Bt.reshape(-1), start, Ht0 is not None, out, unit, known, tableaux, maps, left)
     return left[:count]
 
 
 @jit
-def _try_faces(
+def try_faces(
     Q: Any, Bt: Any, Ht0: Any, warm: Any, out: Any, unit: Any, known: Any, tableaux: Any, maps: Any, left: Any
 ) -> Any:
     """Try faces for each row; return the number of rows that are left.

@@ -1,8 +1,8 @@
 """The products of samples with W on a GPU: ``products.cu`` for dense samples, ``sparse.cu`` for CSR.
 
 For more than a few components, those of float32 are computed on tensor cores where there are some,
-``tensor_products.cu``. They are computed in the type of the samples, never in one that is less precise. A sample's do not depend on how many
-others there are, as those of a library do, which chooses its way by the number of rows.
+``tensor_products.cu``. They are computed in the type of the samples, never in one that is less precise. A sample's do
+not depend on how many others there are, as those of a library do, which chooses its way by the number of rows.
 """
 
 from __future__ import annotations

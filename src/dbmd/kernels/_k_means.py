@@ -14,7 +14,7 @@ import numpy as np
 
 from dbmd.kernels._rows import jit
 
-__all__ = ["k_means", "k_means_plus_plus"]
+__all__ = ["k_means", "k_means_plus_plus", "sums_of_nearest"]
 
 RUN = 128  # samples that are worked on at a time: those of a few dozen features fit into the first-level cache
 
@@ -136,6 +136,28 @@ def k_means(Xt: Any, weights: Any, centres: Any, tol: Any, max_iter: Any) -> Any
     for i in range(n):
         total += weights[i] * d2[i]
     return centres, total
+
+
+@jit
+def sums_of_nearest(Xt: Any, weights: Any, centres: Any) -> Any:
+    """Return the weighted sum of the samples nearest to each centre, and the sum of their weights.
+
+    Parameters
+    ----------
+    Xt : array of shape (n, m), float64, contiguous
+        Samples.
+    weights : array of shape (n,)
+        Weight of each.
+    centres : array of shape (r, m), float64, contiguous
+        The centres.
+
+    Returns
+    -------
+    arrays of shapes (r, m) and (r,)
+    """
+    labels = np.full(len(Xt), -1)
+    _assign(np.ascontiguousarray(Xt.T), centres, labels)
+    return _sums(Xt, weights, labels, len(centres))
 
 
 @jit

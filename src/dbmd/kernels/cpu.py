@@ -23,7 +23,8 @@ from dbmd.kernels._gap_covariance import GapCovariance
 from dbmd.kernels._gaps import solve_h_with_gaps
 from dbmd.kernels._host import asarray, coming, empty
 from dbmd.kernels._interior_point import solve_interior
-from dbmd.kernels._k_means import k_means, k_means_plus_plus
+from dbmd.kernels._k_means import k_means, k_means_plus_plus, sums_of_nearest
+from dbmd.kernels._one_loop import OneLoop
 from dbmd.kernels._pivoting import solve_by_pivoting
 from dbmd.kernels._rows import jit
 from dbmd.kernels._sums import Sums, products
@@ -32,6 +33,7 @@ from dbmd.kernels._tolerance import tolerances
 __all__ = [
     "FaceCovariance",
     "GapCovariance",
+    "OneLoop",
     "Sums",
     "asarray",
     "coming",
@@ -45,6 +47,7 @@ __all__ = [
     "solve_h",
     "solve_h_with_gaps",
     "sum_log",
+    "sums_of_nearest",
 ]
 
 

@@ -48,6 +48,7 @@ __all__ = [
     "solve_h",
     "solve_h_with_gaps",
     "sum_log",
+    "sums_of_nearest",
 ]
 
 POSITIVE = 1e-6  # a membership this small counts as zero
@@ -419,6 +420,12 @@ def k_means(Xt: Float, weights: Float, centres: Float, tol: float, max_iter: int
         if np.array_equal(labels, before) or moved <= tol:
             break
     return centres, float(weights @ _nearest(Xt, centres)[1])
+
+
+def sums_of_nearest(Xt: Float, weights: Float, centres: Float) -> tuple[Float, Float]:
+    """Return sums over the samples nearest to each centre; see :class:`dbmd.protocols.Clustering`."""
+    counted = weights[:, None] * (_nearest(Xt, centres)[0][:, None] == np.arange(len(centres)))
+    return counted.T @ Xt, counted.sum(axis=0)
 
 
 def _nearest(Xt: Float, centres: Float) -> tuple[NDArray[np.intp], Float]:

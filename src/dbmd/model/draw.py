@@ -6,6 +6,7 @@ the data are divided into nodes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,8 @@ from dbmd.model.statistics import Float, PerSource, squared_norms
 from dbmd.registry import load_kernel
 
 PIECE = 1 << 24  # entries of samples elsewhere whose distances are found at a time
+JOINED = 100_000_000  # most entries of drawn samples that wait for others where they are
+_Piece = tuple[Any, int, Any, Any]  # samples of one source, see DrawnSamples
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class DrawnSamples:
         (k, m), and for how many samples each stands, shape (k,).
     """
 
-    pieces: tuple[tuple[NDArray[np.intp], int, Any, Float], ...] = ()
+    pieces: tuple[_Piece, ...] = ()
 
     def __add__(self, other: DrawnSamples) -> DrawnSamples:
         return DrawnSamples(self.pieces + other.pieces)
@@ -304,17 +307,44 @@ def draw_fraction(node: Node, *, seed: int, chances: Chances | EvenChances) -> t
 
     A drawn sample stands for its weight over its probability.
     """
-    drawn = DrawnSamples()
+    return node, DrawnSamples(tuple(_brought_here(_drawn(node, seed, chances))))
+
+
+def _drawn(node: Node, seed: int, chances: Chances | EvenChances) -> Iterator[_Piece]:
+    """Yield the samples that are drawn, chunk by chunk, as arrays of the kind of the chunks."""
     for chunk in node.samples.chunks():
         numbers = node.samples.first_row + chunk.numbers
         p = chances.at(chunk.Xt, chunk.source_code, chunk.weights)
         own = np.flatnonzero(uniforms(seed, numbers) < p)
         if len(own):
-            weights, Xt = (1.0 if chunk.weights is None else chunk.weights[own]) / p[own], to_host(chunk.Xt[own])
+            Xt = chunk.Xt[own]
             if chunk.gaps is not None:
-                Xt[to_host(chunk.gaps[own])] = np.nan
-            drawn += DrawnSamples(((to_host(numbers[own]), chunk.source_code, Xt, to_host(weights)),))
-    return node, drawn
+                Xt[chunk.gaps[own]] = np.nan
+            yield numbers[own], chunk.source_code, Xt, (1.0 if chunk.weights is None else chunk.weights[own]) / p[own]
+
+
+def _brought_here(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
+    """Yield the same samples as arrays of NumPy. Those elsewhere are joined there, where that takes no time."""
+    waiting: list[_Piece] = []
+    for piece in pieces:
+        _, source_code, Xt, _ = piece
+        size = sum(other.size for _, _, other, _ in waiting) + Xt.size
+        is_apart = any(is_here(each) or is_sparse(each) for each in (Xt, *(other for _, _, other, _ in waiting)))
+        if waiting and (is_apart or source_code != waiting[0][1] or size > JOINED):
+            yield _joined(waiting)
+            waiting = []
+        waiting.append(piece)
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(pieces: list[_Piece]) -> _Piece:
+    """Return samples of one source as one piece of arrays of NumPy."""
+    numbers, sources, Xt, weights = zip(*pieces, strict=True)
+    concatenate = namespace(Xt[0]).concatenate
+    there = (each[0] if len(each) == 1 else concatenate(each) for each in (numbers, Xt, weights))
+    rows, samples, of_each = map(to_host, there)
+    return rows, sources[0], samples, of_each
 
 
 def exponentials(seed: int, rows: NDArray[np.integer]) -> Float:

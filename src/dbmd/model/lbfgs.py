@@ -122,7 +122,9 @@ class LBFGS:
         if far > LONGEST * length:
             step *= LONGEST * length / far
         ahead = point + step
-        ahead = np.where(Penalty(lam, nonnegative).is_free(W.shape[1]) | (ahead * W > 0.0), ahead, 0.0)
+        is_free = Penalty(lam, nonnegative).is_free(W.shape[1])
+        if not is_free.all():
+            ahead = np.where(is_free | (ahead * W > 0.0), ahead, 0.0)
         return replace(updated, ahead=ahead, distance=far / size)
 
     def accepts(self, updated: LBFGS, A: Float) -> bool:
@@ -175,10 +177,11 @@ def _two_loops(move: Float, steps: tuple[Float, ...], changes: tuple[Float, ...]
     for _, change, step_A, curvature in reversed(pairs):
         along.append(float(np.vdot(step_A, rest)) / curvature)
         rest -= along[-1] * change
-    inside = [(plane.T @ step, plane.T @ change) for step, change, _, _ in pairs]
-    squares = sum(float(np.vdot(change @ A, change)) for _, change in inside)
-    if squares > 0.0:
-        factor = sum(float(np.vdot(step @ A, change)) for step, change in inside) / squares
+    if pairs:
+        inside, changed = (np.concatenate([plane.T @ pair[i] for pair in pairs]) for i in (0, 1))
+        changed_A = changed @ A
+        squares = float(np.vdot(changed_A, changed))
+        factor = float(np.vdot(changed_A, inside)) / squares if squares > 0.0 else 0.0
         rest += (min(max(factor, 1.0), LONGEST_AT_FIRST) - 1.0) * (plane @ (plane.T @ rest))
     for (step, change, _, curvature), part in zip(pairs, reversed(along), strict=True):
         rest += (part - float(np.vdot(change @ A, rest)) / curvature) * step

@@ -122,13 +122,17 @@ class Noise:
 
     def _floor_at(self, W: Float) -> float:
         """Return the least level above rounding with W, shape (m, r)."""
-        as_stored = self.eps**2 * float(np.square(W).mean(axis=0).max())
-        # Squared residuals and the gradients of memberships are differences of numbers of this size.
-        simplex = float(np.square(W - W.mean(axis=1, keepdims=True)).mean(axis=0).max())
-        return max(self.floor, as_stored, 100.0 * EPS * simplex)
+        # Squared residuals and the gradients of memberships are differences of numbers of the size of the simplex.
+        entries, simplex = (_largest_mean_square(V) for V in (W, W - W.mean(axis=1, keepdims=True)))
+        return max(self.floor, self.eps**2 * entries, 100.0 * EPS * simplex)
 
     def _pooled(self, per_source: PerSource[Summary], m: int) -> float:
         return sum(s.squares for s in per_source.values()) / (m * sum(s.n for s in per_source.values()))
+
+
+def _largest_mean_square(W: Float) -> float:
+    """Return the largest mean square of a column of W, shape (m, r)."""
+    return float(np.einsum("jk,jk->k", W, W).max()) / len(W)
 
 
 def least_level(dtype: np.dtype[Any]) -> float:

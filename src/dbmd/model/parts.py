@@ -9,6 +9,7 @@ brightness of the brightest.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ class Parts:
         """Number of columns of V."""
         return self.n_patterns + self.n_offsets
 
-    @property
+    @cached_property
     def is_free(self) -> NDArray[np.bool_]:
         """Which columns of V are to be found, shape (n_columns,)."""
         column = np.arange(self.n_columns)

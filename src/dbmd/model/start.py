@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 from warnings import catch_warnings, simplefilter
 
@@ -164,6 +164,24 @@ def k_means_of_a_sample(ask: Ask, r: int, seed: int) -> Float:
     return k_means(draw_sample(ask, ask(moments), r, seed), r, seed).W
 
 
+class Weighed(NamedTuple):
+    """Samples as they are clustered.
+
+    Attributes
+    ----------
+    Xt : array, CSR array or LowRank of shape (n, m)
+        The samples: wide ones in the space of their leading principal directions.
+    weights : array of shape (n,)
+        For how many of all samples each stands, times the precision of its source.
+    draw_by : array of shape (n,)
+        Their weights in the draws of k-means++.
+    """
+
+    Xt: Any
+    weights: Float
+    draw_by: Float
+
+
 def k_means(sample: Sample, r: int, seed: int, parallel_map: ParallelMap = map) -> Clusters:
     """Cluster a sample. Sources are weighted by their precision, found from the distances in earlier clusterings.
 
@@ -181,29 +199,44 @@ def k_means(sample: Sample, r: int, seed: int, parallel_map: ParallelMap = map) 
     Clusters
         The best of some attempts.
     """
-    Xt: Any = sample.Xt
+    return clusters_of(weighed(sample, r, seed, parallel_map), r, seed, parallel_map)
+
+
+def weighed(sample: Sample, r: int, seed: int, parallel_map: ParallelMap = map) -> Weighed:
+    """Return a sample as it is clustered; parameters are those of :func:`k_means`."""
+    _, source = np.unique(sample.source_codes, return_inverse=True)
+    precision, is_wide = np.ones(source.max() + 1), can_be_reduced(sample.Xt, r)
+
+    def seen() -> Weighed:
+        weights = precision[source] * sample.weights
+        Xt = reduced(sample.Xt, weights, r, seed, parallel_map) if is_wide else sample.Xt
+        # A noisy sample is a poor representative of its cluster: in drawing, precision counts twice.
+        return Weighed(Xt, weights, weights * precision[source])
+
+    if len(precision) > 1 and sample.Xt.shape[0] > r:
+        for _ in range(PRECISION_ROUNDS):
+            now = seen()
+            centres = _centres(now, r, seed, 1, parallel_map)
+            d2 = distances(now.Xt, centres)[0] * sample.weights
+            precision = _relative_precision(np.bincount(source, d2), np.bincount(source, sample.weights))
+    return seen()
+
+
+def clusters_of(samples: Weighed, r: int, seed: int, parallel_map: ParallelMap = map) -> Clusters:
+    """Return the clusters of samples; parameters are those of :func:`k_means`."""
+    Xt = samples.Xt
     if Xt.shape[0] <= r:  # each is a centre
         centres = _fill(np.asarray(Xt.toarray() if sparse.issparse(Xt) else Xt, np.float64), r)
-        return Clusters(centres.T, Xt, sample.weights)
-    _, source = np.unique(sample.source_codes, return_inverse=True)
-    precision = np.ones(source.max() + 1)
+    else:
+        attempts = CHEAP_ATTEMPTS if isinstance(Xt, LowRank) else ATTEMPTS
+        centres = _centres(samples, r, seed, attempts, parallel_map)
+    return Clusters(centres.T, Xt, samples.weights)
 
-    is_wide = can_be_reduced(Xt, r)
 
-    def clustered(attempts: int) -> tuple[Float, Any]:
-        weights = precision[source] * sample.weights
-        seen = reduced(Xt, weights, r, seed, parallel_map) if is_wide else Xt
-        # A noisy sample is a poor representative of its cluster: in drawing, precision counts twice.
-        draw_by = weights * precision[source]
-        return _cluster(seen, weights, r, seed, draw_by=draw_by, attempts=attempts, parallel_map=parallel_map), seen
-
+def _centres(samples: Weighed, r: int, seed: int, attempts: int, parallel_map: ParallelMap) -> Float:
+    """Return r centres, shape (r, m), of samples: the best of some attempts."""
     with one_thread():
-        for _ in range(PRECISION_ROUNDS if len(precision) > 1 else 0):
-            centres, seen = clustered(1)
-            d2 = distances(seen, centres)[0] * sample.weights
-            precision = _relative_precision(np.bincount(source, d2), np.bincount(source, sample.weights))
-        centres, seen = clustered(CHEAP_ATTEMPTS if is_wide else ATTEMPTS)
-    return Clusters(centres.T, seen, precision[source] * sample.weights)
+        return _cluster(*samples, r, seed, attempts=attempts, parallel_map=parallel_map)
 
 
 def k_means_parallel(ask: Ask, r: int, seed: int) -> Float:
@@ -224,7 +257,7 @@ def k_means_parallel(ask: Ask, r: int, seed: int) -> Float:
     if used.sum() <= r:
         return refine(ask, _fill(candidates[used], r).T, REFINEMENTS)
     weights = weights[used]
-    centres = _cluster(candidates[used], weights, r, seed, draw_by=weights, attempts=10)
+    centres = _cluster(candidates[used], weights, weights, r, seed, attempts=10)
     return refine(ask, centres.T, REFINEMENTS)
 
 
@@ -300,7 +333,7 @@ def _relative_precision(squares: NDArray[Any], n: NDArray[Any]) -> Float:
 
 
 def _cluster(
-    Xt: Any, weights: Float, r: int, seed: int, *, draw_by: Float, attempts: int, parallel_map: ParallelMap = map
+    Xt: Any, weights: Float, draw_by: Float, r: int, seed: int, *, attempts: int, parallel_map: ParallelMap = map
 ) -> Float:
     """Return r centres, shape (r, m), by k-means++ and k-means: the best of some attempts.
 
@@ -316,7 +349,7 @@ def _cluster(
         As ``map``, for the attempts; it may run in threads.
     """
     if isinstance(Xt, LowRank):
-        centres = _cluster(Xt.scores, weights, r, seed, draw_by=draw_by, attempts=attempts, parallel_map=parallel_map)
+        centres = _cluster(Xt.scores, weights, draw_by, r, seed, attempts=attempts, parallel_map=parallel_map)
         return Xt.offset + centres @ Xt.directions.T
     weights, draw_by = weights / weights.mean(), draw_by / draw_by.mean()
     if sparse.issparse(Xt):
@@ -373,6 +406,11 @@ class _DenseClustering:
     draw_by: Float
     r: int
 
+    @cached_property
+    def variance(self) -> float:
+        """Mean variance of the features."""
+        return float(self.Xt.var(axis=0).mean())
+
     def taken(self, chosen: NDArray[np.intp]) -> _DenseClustering:
         """Return that of some of the samples."""
         return _DenseClustering(self.Xt[chosen], self.weights[chosen], self.draw_by[chosen], self.r)
@@ -386,8 +424,7 @@ class _DenseClustering:
 
     def refined(self, centres: Float, tol: float) -> tuple[Float, float]:
         """Return centres after k-means from others, and what it minimises; the tolerance is relative."""
-        tol *= float(self.Xt.var(axis=0).mean())
-        return load_clustering("cpu").k_means(self.Xt, self.weights, centres, tol, MAX_ITER)
+        return load_clustering("cpu").k_means(self.Xt, self.weights, centres, tol * self.variance, MAX_ITER)
 
 
 @dataclass(frozen=True)

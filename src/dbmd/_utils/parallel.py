@@ -1,0 +1,92 @@
+"""Threads for many small pieces of work: handing one over takes a few microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Lock, Thread
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+T = TypeVar("T")
+
+
+class Threads:
+    """Threads that wait for work, as many as there is work for. The thread that asks for it takes part.
+
+    An executor of the standard library makes a future with a lock for each piece, and its threads need Python for each
+    of them while they should compute.
+
+    Parameters
+    ----------
+    count : int
+        How many work at a time, at most, the one that asks included.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._tasks: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._lock = Lock()
+        self._most, self._threads, self._futures = count - 1, list[Thread](), list[Future[Any]]()
+
+    def map(self, function: Callable[..., T], *arguments: Iterable[Any]) -> list[T]:
+        """Return the results of a function, in order, as ``list(map(function, *arguments))``."""
+        pieces = list(zip(*arguments, strict=False))
+        numbers, found, done = iter(range(len(pieces))), dict[int, Any](), SimpleQueue[BaseException | None]()
+
+        def help_out() -> None:
+            for number in numbers:  # each thread gets other numbers: the GIL sees to it
+                try:
+                    found[number] = function(*pieces[number])
+                    done.put(None)
+                except BaseException as error:
+                    done.put(error)
+
+        for _ in range(min(self._started(len(pieces) - 1), len(pieces) - 1)):
+            self._tasks.put(help_out)
+        help_out()
+        errors = [error for error in [done.get() for _ in pieces] if error is not None]
+        if errors:
+            raise errors[0]
+        return [found[number] for number in range(len(pieces))]
+
+    def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
+        """Start a function, or, where no other thread may work, run it; return what its result can be had from."""
+        future = Future[T]()
+
+        def run() -> None:
+            try:
+                future.set_result(function(*arguments))
+            except BaseException as error:
+                future.set_exception(error)
+
+        if self._started(1):
+            self._tasks.put(run)
+            self._futures.append(future)
+        else:
+            run()
+        return future
+
+    def _started(self, count: int) -> int:
+        """Return the number of threads, after more were started if there are not so many without work."""
+        with self._lock:  # work may ask for work
+            wanted = count + sum(not future.done() for future in self._futures)
+            while len(self._threads) < min(wanted, self._most):
+                self._threads.append(Thread(target=self._work, name=f"dbmd_{len(self._threads)}", daemon=True))
+                self._threads[-1].start()
+            return len(self._threads)
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            task()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for _ in self._threads:
+            self._tasks.put(None)
+        for thread in self._threads:
+            thread.join()
