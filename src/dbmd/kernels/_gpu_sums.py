@@ -182,10 +182,10 @@ class Sums:
         runs = cupy().empty((n_runs, width + gram_width))
         of_parts = parts, np.int32(len(parts)), np.int32(parts_of_run), np.int64(width)
         of_grams = grams, np.int32(len(grams)), np.int32(RUN // GROUP), np.int32(gram_width)
-        args = (*of_parts, *of_grams, runs, np.int32(n_runs))
-        self._launch(plan, "add_groups", -(-runs.size // threads), args)
-        args = (runs, np.int32(n_runs), np.int64(width + gram_width), self._total)
-        self._launch(plan, "add_runs", -(-(width + gram_width) // threads), args)
+        count = np.int32(n_runs)
+        self._launch(plan, "add_groups", -(-runs.size // threads), (*of_parts, *of_grams, runs, count))
+        total_width = width + gram_width
+        self._launch(plan, "add_runs", -(-total_width // threads), (runs, count, np.int64(total_width), self._total))
 
     def _launch(self, plan: Plan, name: str, blocks: int, args: tuple[Any, ...], *, shared: int = 0) -> None:
         launch(plan.source, name, min(blocks, 2**30), args, shared=shared, **plan.constants)
