@@ -85,6 +85,18 @@ def test_where_shared_memory_is_too_small_the_workspace_is_elsewhere(device, pri
     assert_allclose(total(device, W.T @ W, [expected])[0], covariance[0], rtol=1e-9)
 
 
+KIB = 1024
+CARDS = [48 * KIB, 64 * KIB, 99 * KIB, 163 * KIB, 227 * KIB]  # shared memory that a block may have
+
+
+@pytest.mark.parametrize("room", CARDS)
+@pytest.mark.parametrize("r", [13, 20, 32, 33, 50, 64, 65, 100, 128, 150, 256, 400, 700])
+def test_a_block_has_no_more_shared_memory_than_its_card_has(r, room):
+    shared, constants = _gpu_h_step._tiles(r, room)
+    assert shared <= room
+    assert constants["THREADS"] % 32 == 0
+
+
 def test_a_sample_with_gaps_has_the_same_bits_however_many_are_solved_at_a_time(device, dtype, rng, monkeypatch):
     W, gaps = rng.normal(size=(40, 17)), device.asarray(rng.random((700, 40)) < 0.3)
     Bt = device.asarray((rng.dirichlet(np.ones(17), 700) @ W.T @ W).astype(dtype))

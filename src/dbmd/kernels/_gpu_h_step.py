@@ -181,12 +181,34 @@ def _solve_many(
         rows = slice(first, min(first + some, n))
         start = None if Ht0 is None else Ht0[rows]
         if has_inverse:
-            size = rows.stop - rows.start
-            args = (Bt[rows], np.int64(size), np.int32(r), np.float64(unit), M[r * r :], Nb)
-            blocks = min(-(-size // 64) * -(-r // 32), 1 << 16)
-            launch("h_start", "multiply", blocks, args, THREADS=THREADS, REAL=REAL[Bt.dtype])
+            _multiply(M[r * r :], Bt[rows], unit, Nb)
         start_many(M, Nb if has_inverse else None, None, Bt[rows], start, out[rows], unit)
     start_inside(Q_and_weights, None, Bt, None, out, unit, tol, only_marked=True)
+
+
+def _multiply(N: Any, Bt: Any, unit: float, out: Any) -> None:
+    """Write ``unit`` times Bt, shape (n, r), times N, rows of r numbers, to the first rows of ``out``."""
+    n, r = Bt.shape
+    room = attribute("MaxSharedMemoryPerBlockOptin")
+    shared, constants = _tiles(r, room)
+    at_a_time = max(min(448 // constants["THREADS"], room // shared), 1)  # 448: as there
+    tiles = -(-n // constants["ROWS"]) * -(-r // constants["COLUMNS"])
+    blocks = min(tiles, at_a_time * attribute("MultiProcessorCount"))
+    args = (Bt, np.int64(n), np.int32(r), np.float64(unit), N, out)
+    launch("h_start", "multiply", blocks, args, shared=shared, REAL=REAL[Bt.dtype], **constants)
+
+
+@cache
+def _tiles(r: int, room: int) -> tuple[int, dict[str, int]]:
+    """Return how ``multiply`` cuts its result: bytes of shared memory of a block, at most ``room``, and macros."""
+    rows = 128
+    for depth in (64, 32):
+        columns = 8 * -(-r // (8 * -(-r // depth)))  # as even as it can be
+        width = (max(min(r, depth), columns) + 1) // 4 * 4 + 2
+        shared = 8 * (rows * width + even(min(r, depth)) * columns)
+        if shared <= room:
+            break
+    return shared, {"THREADS": rows // 8 * columns // 4, "ROWS": rows, "COLUMNS": columns, "DEPTH": depth}
 
 
 def start_many(M: Any, Nb: Any, units: Any, Bt: Any, Ht0: Any, out: Any, unit: float) -> None:
