@@ -95,6 +95,24 @@ def test_a_block_has_no_more_shared_memory_than_its_card_has(r, room):
     shared, constants = _gpu_h_step._tiles(r, room)
     assert shared <= room
     assert constants["THREADS"] % 32 == 0
+    for limit in (r // 2, r):
+        shared, constants = _gpu_h_step._layout(r, limit, room)
+        assert shared <= room
+        assert bool(shared) != ("ROOMS_OUTSIDE" in constants)
+        assert constants["THREADS"] % 32 == 0
+        assert 0 < constants["THREADS"] <= _gpu_h_step.MANY
+        assert constants["SLOTS"] * constants["LANES"] >= r > (constants["SLOTS"] - 2) * constants["LANES"]
+        if shared and limit < r and r <= 100:  # M and N leave room for a few samples
+            assert constants["THREADS"] >= 2 * constants["LANES"]
+
+
+@pytest.mark.parametrize("room", CARDS[:3])
+@pytest.mark.parametrize("r", [17, 50, 90])
+def test_small_cards_find_the_same(device, dtype, r, room, rng, monkeypatch):
+    problem = h_problem(rng, r, 150, dtype=dtype)
+    expected, known = solved(device, problem), _gpu_h_step.attribute
+    monkeypatch.setattr(_gpu_h_step, "attribute", lambda name: room if name.startswith("MaxShared") else known(name))
+    assert_allclose(solved(device, problem), expected, rtol=1e-9, atol=1e-12)
 
 
 def test_a_sample_with_gaps_has_the_same_bits_however_many_are_solved_at_a_time(device, dtype, rng, monkeypatch):
