@@ -33,7 +33,7 @@ class Recorded:
 
 
 class Nothing:
-    max_dynamic_shared_size_bytes = preferred_shared_memory_carveout = None
+    max_dynamic_shared_size_bytes = None
 
     def __call__(self, *args, **options):
         pass

@@ -150,13 +150,42 @@ def test_threads_of_a_block_do_together_what_the_reference_does(part, case, rng)
             part(gpu, case, rng)
 
 
+def give_room(monkeypatch, size):
+    """Let kernels be started as on a card where a block has so many bytes of shared memory."""
+    known = _gpu_h_step.attribute
+    for module in (_gpu_h_step, _gpu_covariance):
+        monkeypatch.setattr(module, "attribute", lambda name: size if name.startswith("MaxShared") else known(name))
+
+
 @pytest.mark.parametrize("part", [h_step, covariances], ids=lambda part: part.__name__)
 def test_the_same_where_shared_memory_is_too_small(part, rng, monkeypatch):
-    known, few = _gpu_h_step.attribute, {"MaxSharedMemoryPerBlockOptin": 1024}
-    for module in (_gpu_h_step, _gpu_covariance):
-        monkeypatch.setattr(module, "attribute", lambda name: few.get(name) or known(name))
+    give_room(monkeypatch, 1024)
     with on_blocks(Schedule.RANDOM) as gpu:
         part(gpu, CASES[2], rng)
+
+
+@pytest.mark.parametrize("case", [CASES[2], CASES[3]], ids=lambda case: str(case.r))
+def test_memberships_have_the_same_bits_however_small_shared_memory_is(case, rng, monkeypatch):
+    problem, started, results = h_problem(rng, case.r, case.n, dtype=case.dtype, m=case.m), set(), []
+    module = _cuda._module
+
+    def noted(source, constants):
+        started.add((source, constants))
+        return module(source, constants)
+
+    with on_blocks(Schedule.RANDOM) as gpu, monkeypatch.context() as patch:
+        patch.setattr(_cuda, "_module", noted)
+        for size in (232448, 16384, 1024):  # M and N there, too; without them; nothing there
+            give_room(patch, size)
+            results.append(gpu.solve_h(problem.Q, problem.Bt, problem.a))
+    searches = [dict(constants) for source, constants in started if source == "h_many"]
+    assert sorted(("STAGED" in each, "ROOMS_OUTSIDE" in each) for each in searches) == [
+        (False, False),
+        (False, True),
+        (True, False),
+    ]
+    for Ht in results[1:]:
+        assert_array_equal(Ht, results[0])
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)

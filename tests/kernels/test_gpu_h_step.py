@@ -85,6 +85,36 @@ def test_where_shared_memory_is_too_small_the_workspace_is_elsewhere(device, pri
     assert_allclose(total(device, W.T @ W, [expected])[0], covariance[0], rtol=1e-9)
 
 
+KIB = 1024
+CARDS = [48 * KIB, 64 * KIB, 99 * KIB, 163 * KIB, 227 * KIB]  # shared memory that a block may have
+
+
+@pytest.mark.parametrize("room", CARDS)
+@pytest.mark.parametrize("r", [13, 20, 32, 33, 50, 64, 65, 100, 128, 150, 256, 400, 700])
+def test_a_block_has_no_more_shared_memory_than_its_card_has(r, room):
+    shared, constants = _gpu_h_step._tiles(r, room)
+    assert shared <= room
+    assert constants["THREADS"] % 32 == 0
+    for limit in (r // 2, r):
+        shared, constants = _gpu_h_step._layout(r, limit, room)
+        assert shared <= room
+        assert bool(shared) != ("ROOMS_OUTSIDE" in constants)
+        assert constants["THREADS"] % 32 == 0
+        assert 0 < constants["THREADS"] <= _gpu_h_step.MANY
+        assert constants["SLOTS"] * constants["LANES"] >= r > (constants["SLOTS"] - 2) * constants["LANES"]
+        if shared and limit < r and r <= 100:  # M and N leave room for a few samples
+            assert constants["THREADS"] >= 2 * constants["LANES"]
+
+
+@pytest.mark.parametrize("room", CARDS[:3])
+@pytest.mark.parametrize("r", [17, 50, 90])
+def test_small_cards_find_the_same(device, dtype, r, room, rng, monkeypatch):
+    problem = h_problem(rng, r, 150, dtype=dtype)
+    expected, known = solved(device, problem), _gpu_h_step.attribute
+    monkeypatch.setattr(_gpu_h_step, "attribute", lambda name: room if name.startswith("MaxShared") else known(name))
+    assert_allclose(solved(device, problem), expected, rtol=1e-9, atol=1e-12)
+
+
 def test_a_sample_with_gaps_has_the_same_bits_however_many_are_solved_at_a_time(device, dtype, rng, monkeypatch):
     W, gaps = rng.normal(size=(40, 17)), device.asarray(rng.random((700, 40)) < 0.3)
     Bt = device.asarray((rng.dirichlet(np.ones(17), 700) @ W.T @ W).astype(dtype))

@@ -63,7 +63,6 @@ def launch(
     args: tuple[Any, ...],
     *,
     shared: int = 0,
-    carveout: int | None = None,
     **constants: Any,
 ) -> None:
     """Start a kernel on the current device and stream.
@@ -80,26 +79,20 @@ def launch(
         Device arrays, and NumPy scalars of the types that the kernel has.
     shared : int
         Bytes of dynamic shared memory of a block.
-    carveout : int, optional
-        Percentage of its largest size that shared memory should have: the rest is a cache.
     **constants
         Macros. Each set of them is compiled by itself.
     """
     device = cupy().cuda.runtime.getDevice()
-    function = _function(source, name, tuple(sorted(constants.items())), shared > LITTLE, carveout, device)
+    function = _function(source, name, tuple(sorted(constants.items())), shared > LITTLE, device)
     function((blocks,), (constants["THREADS"],), args, shared_mem=shared)
 
 
 @cache
-def _function(
-    source: str, name: str, constants: tuple[tuple[str, Any], ...], is_large: bool, carveout: int | None, device: int
-) -> Any:
+def _function(source: str, name: str, constants: tuple[tuple[str, Any], ...], is_large: bool, device: int) -> Any:
     """Return a kernel for a device: what is asked for there holds for that one only."""
     function = _module(source, constants).get_function(name)
     if is_large:  # more than any kernel may use has to be asked for: all that there is, for launches of any size
         function.max_dynamic_shared_size_bytes = cupy().cuda.Device(device).attributes["MaxSharedMemoryPerBlockOptin"]
-    if carveout is not None:
-        function.preferred_shared_memory_carveout = carveout
     return function
 
 

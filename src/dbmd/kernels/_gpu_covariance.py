@@ -155,9 +155,9 @@ def add_covariances(
         Further macros.
     """
     lanes, blocks, outside = 8 if most <= SMALL else 32, min(len(sums), 1 << 14), None
-    threads, shared = _threads(r, most, lanes)
+    threads, shared = _threads(r, most, lanes, unit)
     if shared > attribute("MaxSharedMemoryPerBlockOptin"):
-        threads, shared = THREADS, _lists(r, 0, THREADS // lanes)
+        threads, shared = THREADS, _lists(r, 0, THREADS // lanes, unit)
         blocks = min(blocks, 2 * attribute("MultiProcessorCount"))
         outside = cupy().empty(blocks * (threads // lanes) * triangle(most))
         constants["ROOMS_OUTSIDE"] = 1
@@ -166,22 +166,22 @@ def add_covariances(
     launch("covariance", "add_covariances", blocks, args, shared=shared, **constants)
 
 
-def _threads(r: int, most: int, lanes: int) -> tuple[int, int]:
+def _threads(r: int, most: int, lanes: int, unit: int) -> tuple[int, int]:
     """Return the numbers of threads of a block and of bytes of shared memory that it needs, which may be too many."""
     for threads in (THREADS, THREADS // 2, THREADS // 4):
         groups = threads // lanes
-        shared = 8 * (groups * triangle(most) + even(r * (r + 1) // 2 + 1)) + _lists(r, most, groups)
+        shared = 8 * (groups * triangle(most) + even(r * (r + 1) // 2 + 1)) + _lists(r, most, groups, unit)
         if shared <= attribute("MaxSharedMemoryPerBlockOptin"):
             break
     return threads, shared
 
 
-def _lists(r: int, most: int, groups: int) -> int:
-    """Return the bytes of weights, sizes and members of the faces of some groups, and of the rows of their entries.
+def _lists(r: int, most: int, groups: int, unit: int) -> int:
+    """Return the bytes of weights, sizes and members of some groups, of two lists of a unit, and of rows of entries.
 
     Where triangles are in global memory, ``most`` is zero: the rows are computed.
     """
-    return even(8 * groups + 4 * groups + 2 * groups * r + most * (most + 1))
+    return even(8 * groups + 4 * groups + 2 * groups * r + 4 * unit + most * (most + 1))
 
 
 def add_up(sums: Any, total: Any, per_run: int) -> None:

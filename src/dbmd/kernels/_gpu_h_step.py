@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 FEW = 12  # components that fit in the registers of one thread
+MANY = 384  # threads of a block that searches faces of more, each with 168 registers
 REGULAR = 1e5  # largest entry of the inverse of Q + 1 1' that is used
 THREADS = 128
 REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
@@ -181,12 +182,34 @@ def _solve_many(
         rows = slice(first, min(first + some, n))
         start = None if Ht0 is None else Ht0[rows]
         if has_inverse:
-            size = rows.stop - rows.start
-            args = (Bt[rows], np.int64(size), np.int32(r), np.float64(unit), M[r * r :], Nb)
-            blocks = min(-(-size // 64) * -(-r // 32), 1 << 16)
-            launch("h_start", "multiply", blocks, args, THREADS=THREADS, REAL=REAL[Bt.dtype])
+            _multiply(M[r * r :], Bt[rows], unit, Nb)
         start_many(M, Nb if has_inverse else None, None, Bt[rows], start, out[rows], unit)
     start_inside(Q_and_weights, None, Bt, None, out, unit, tol, only_marked=True)
+
+
+def _multiply(N: Any, Bt: Any, unit: float, out: Any) -> None:
+    """Write ``unit`` times Bt, shape (n, r), times N, rows of r numbers, to the first rows of ``out``."""
+    n, r = Bt.shape
+    room = attribute("MaxSharedMemoryPerBlockOptin")
+    shared, constants = _tiles(r, room)
+    at_a_time = max(min(448 // constants["THREADS"], room // shared), 1)  # 448: as there
+    tiles = -(-n // constants["ROWS"]) * -(-r // constants["COLUMNS"])
+    blocks = min(tiles, at_a_time * attribute("MultiProcessorCount"))
+    args = (Bt, np.int64(n), np.int32(r), np.float64(unit), N, out)
+    launch("h_start", "multiply", blocks, args, shared=shared, REAL=REAL[Bt.dtype], **constants)
+
+
+@cache
+def _tiles(r: int, room: int) -> tuple[int, dict[str, int]]:
+    """Return how ``multiply`` cuts its result: bytes of shared memory of a block, at most ``room``, and macros."""
+    rows = 128
+    for depth in (64, 32):
+        columns = 8 * -(-r // (8 * -(-r // depth)))  # as even as it can be
+        width = (max(min(r, depth), columns) + 1) // 4 * 4 + 2
+        shared = 8 * (rows * width + even(min(r, depth)) * columns)
+        if shared <= room:
+            break
+    return shared, {"THREADS": rows // 8 * columns // 4, "ROWS": rows, "COLUMNS": columns, "DEPTH": depth}
 
 
 def start_many(M: Any, Nb: Any, units: Any, Bt: Any, Ht0: Any, out: Any, unit: float) -> None:
@@ -206,26 +229,58 @@ def start_many(M: Any, Nb: Any, units: Any, Bt: Any, Ht0: Any, out: Any, unit: f
         Factor of Bt if all have the same.
     """
     n, r = Bt.shape
-    lanes = _lanes(r)
-    limit = r if Nb is None else r // 2
-    constants = {"LANES": lanes, "SLOTS": -(-r // lanes), "REAL": REAL[Bt.dtype], **_own(units)}
-    args = (Bt, Ht0, out, np.int64(n), np.int32(r), np.int32(limit), np.float64(unit), M, Nb, units)
-    numbers = even(triangle(limit) + 2 * even(limit) + (limit + 1) // 2)
-    _start("h_many", args, numbers, -(-n // (64 * (THREADS // 32))), constants, _carveout(r))
+    limit, rooms = r if Nb is None else r // 2, None
+    shared, constants = _layout(r, limit, attribute("MaxSharedMemoryPerBlockOptin"))
+    samples = constants["THREADS"] // constants["LANES"]
+    blocks = min(-(-n // samples), attribute("MultiProcessorCount"), BLOCKS)
+    if not shared:
+        rooms = cupy().empty(2 * _room(limit) * samples * blocks)
+    args = (Bt, Ht0, out, np.int64(n), np.int32(r), np.int32(limit), np.float64(unit), M, Nb, units, rooms)
+    launch("h_many", "solve_many", blocks, args, shared=shared, REAL=REAL[Bt.dtype], **constants, **_own(units))
 
 
-def _carveout(r: int) -> int | None:
-    """Return the percentage of shared memory that leaves room for M and its inverse in the cache, if that pays."""
-    return 70 if 32 < r <= 64 else None
+@cache
+def _layout(r: int, limit: int, room: int) -> tuple[int, dict[str, int]]:
+    """Return how ``solve_many`` uses shared memory: one block at a time, as large as there is room for.
+
+    Parameters
+    ----------
+    r : int
+        Number of components.
+    limit : int
+        Most of them that are eliminated; fewer than r if all samples have the same matrices, and N can be used.
+    room : int
+        Bytes of shared memory that a block may have.
+
+    Returns
+    -------
+    shared : int
+        Those that it has, or zero: then the workspace is in global memory.
+    constants : dict
+        Macros.
+    """
+    # The more threads share a sample, the more there are; with fewer, each number that one loads is used more often.
+    lanes = 4 if r <= 32 else 8 if r <= 64 else 16 if r <= 128 else 32
+    constants = {"LANES": lanes, "SLOTS": 2 * -(-r // (2 * lanes))}
+    matrices, sample = 16 * (r + 3) * even(r + 3), 16 * _room(limit)
+    if limit == r or 2 * matrices > room:  # samples should have at least as much as their matrices
+        matrices = 0
+    threads = min((room - matrices) // sample * lanes // 32 * 32, MANY)
+    if threads == 0:
+        return 0, {"THREADS": 2 * THREADS, "ROOMS_OUTSIDE": 1, **constants}
+    if matrices:
+        constants["STAGED"] = 1
+    return matrices + threads // lanes * sample, {"THREADS": threads, **constants}
+
+
+def _room(limit: int) -> int:
+    """Return the size of ``ROOM`` in ``h_many.cu``, pairs of numbers of float64 that each sample needs."""
+    half = 2 * -(-limit // 4)
+    return half * (half + 3) + -(-half // 4)
 
 
 def _own(units: Any) -> dict[str, int]:
     return {} if units is None else {"OWN": 1}
-
-
-def _lanes(r: int) -> int:
-    """Return how many threads share a sample: the more, the more samples find room in shared memory."""
-    return 4 if r <= 32 else 8 if r <= 64 else 16 if r <= 128 else 32
 
 
 class _Matrices(threading.local):
@@ -277,42 +332,6 @@ def triangle(n: int) -> int:
     return 2 * ((n + 1) // 2) * (n // 2 + 1)
 
 
-def _start(
-    source: str,
-    args: tuple[Any, ...],
-    numbers: int,
-    blocks: int,
-    constants: dict[str, Any],
-    carveout: int | None = None,
-) -> None:
-    """Start a kernel in which some threads share a sample.
-
-    Parameters
-    ----------
-    source : str
-        Its source, ``h_many`` or ``h_inside``.
-    args : tuple
-        Its arguments but the last.
-    numbers : int
-        Numbers of float64 that each sample needs.
-    blocks : int
-        Number of blocks of ``THREADS`` threads that would be enough.
-    constants : dict
-        Macros.
-    carveout : int, optional
-        As in :func:`dbmd.kernels._cuda.launch`.
-    """
-    constants = {"carveout": carveout, **constants}
-    threads, shared, outside = _room_in(numbers, constants["LANES"])
-    rooms = None
-    if outside:
-        blocks = min(blocks, 2 * attribute("MultiProcessorCount"))
-        rooms = cupy().empty(numbers * (threads // constants["LANES"]) * blocks)
-    blocks = min(blocks * THREADS // threads, BLOCKS)
-    name = source.replace("h_", "solve_")
-    launch(source, name, blocks, (*args, rooms), shared=shared, THREADS=threads, **outside, **constants)
-
-
 # -- the interior-point method -----------------------------------------------------------------------------------------
 
 
@@ -349,5 +368,11 @@ def start_inside(
         *(Bt, Ht0, out, np.int64(n), np.int32(r), np.int32(only_marked), np.float64(unit), np.float64(tol), Q),
         *(Q[r * r :] if weights is None else weights, units),
     )
-    blocks = -(-n // THREADS)  # a warp looks at 32 samples at a time
-    _start("h_inside", args, triangle(r) + 4 * even(r), blocks, constants)
+    numbers = triangle(r) + 4 * even(r)
+    threads, shared, outside = _room_in(numbers, lanes)
+    blocks, rooms = _blocks(n, threads), None  # a warp looks at 32 samples at a time
+    if outside:
+        blocks = min(blocks, 2 * attribute("MultiProcessorCount"))
+        rooms = cupy().empty(numbers * (threads // lanes) * blocks)
+    constants = {"THREADS": threads, **outside, **constants}
+    launch("h_inside", "solve_inside", blocks, (*args, rooms), shared=shared, **constants)

@@ -167,3 +167,10 @@ INLINE float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 INLINE double rsqrt(double x) { return 1.0 / sqrt(x); }
 
 #endif
+
+// One over the square root: that of float32, and a step of third order.
+INLINE double inverse_root(double x) {
+    if (!(x > 1e-30 && x < 1e30)) return rsqrt(x);
+    const double y = rsqrtf((float)x), error = 1.0 - x * y * y;
+    return y + y * error * (0.5 + 0.375 * error);
+}

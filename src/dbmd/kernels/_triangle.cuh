@@ -11,13 +11,6 @@ struct alignas(16) Two {
 
 INLINE Two two(const double *from) { return *reinterpret_cast<const Two *>(from); }
 
-// One over the square root: that of float32, and a step of third order.
-INLINE double inverse_root(double x) {
-    if (!(x > 1e-30 && x < 1e30)) return rsqrt(x);
-    const double y = rsqrtf((float)x), error = 1.0 - x * y * y;
-    return y + y * error * (0.5 + 0.375 * error);
-}
-
 struct Pivots {
     double least;    // the smallest
     double log_det;  // sum of their logarithms, if asked for

@@ -8,6 +8,10 @@
 
 #define TRIANGLE(n) ((n) * ((n) + 1) / 2)
 
+// How often a sample or a face counts, and whether a component is on its face.
+#define WEIGHT(item) (counts ? (double)counts[item] : weights ? weights[item] : 1.0)
+#define IS_INSIDE(item, k) (counts ? (bool)((item) >> (k) & 1) : Ht[(item) * r + (k)] > (REAL)POSITIVE)
+
 // The row of an entry of a lower triangle that is stored by rows.
 INLINE int row_of_entry(int e) {
     int row = (int)((sqrt(8.0 * e + 1.0) - 1.0) / 2.0);
@@ -38,8 +42,8 @@ struct Precision {
 //            times its weight, takes its place
 //   sums     for each unit the lower triangle of the sum by rows, and the gain
 // Shared memory: for each group a triangle of `most` rows; one sum; for each group its weight, the size and the members of
-// its face; the row of each entry of the triangle. With the constant ROOMS_OUTSIDE the triangles and the sum are in global
-// memory, and rows are computed, because shared memory is too small.
+// its face; of each sample whether it is taken, and a list of those; the row of each entry of the triangle. With the constant
+// ROOMS_OUTSIDE the triangles and the sum are in global memory, and rows are computed, because shared memory is too small.
 extern "C" __global__ void __launch_bounds__(THREADS)
 add_covariances(const REAL *__restrict__ Ht, const double *__restrict__ weights,
                 const unsigned long long *__restrict__ counts, long long n, int r, int fewest, int most,
@@ -56,8 +60,9 @@ add_covariances(const REAL *__restrict__ Ht, const double *__restrict__ weights,
     const int lane = lane_of_group(), group = threadIdx.x / LANES;
     double *A = rooms + group * room;
     unsigned short *members = all_members + group * r;
+    unsigned short *is_taken = all_members + n_groups * r, *taken = is_taken + UNIT;
 #ifndef ROOMS_OUTSIDE
-    unsigned short *places = all_members + n_groups * r;
+    unsigned short *places = taken + UNIT;
     for (int i = threadIdx.x; i < most; i += THREADS)
         for (int j = 0; j <= i; j++) places[TRIANGLE(i) + j] = i;
 #endif
@@ -67,31 +72,55 @@ add_covariances(const REAL *__restrict__ Ht, const double *__restrict__ weights,
         S = sums + unit * n_entries;
 #endif
         for (int e = threadIdx.x; e < n_entries; e += THREADS) S[e] = 0.0;
-        double gain = 0.0;
+        // Which samples are taken: only those are handed out, so that no group waits for others without one.
         for (int turn = 0; turn < UNIT; turn += n_groups) {
-            const long long item = unit * UNIT + turn + group;
-            double weight = 0.0;
+            const int i = turn + group;
+            const long long item = unit * UNIT + i;
+            const bool is_there = i < UNIT && item < n;
             int f = 0;
-            if (turn + group < UNIT && item < n)
-                weight = counts ? (double)counts[item] : weights ? weights[item] : 1.0;
             for (int from = 0; from < r; from += LANES) {
                 const int k = from + lane;
-                const bool is_inside =
-                    weight > 0.0 && k < r && (counts ? (bool)(item >> k & 1) : Ht[item * r + k] > (REAL)POSITIVE);
+                f += count_bits(group_ballot(is_there && k < r && IS_INSIDE(item, k)));
+            }
+            const bool is_one = f >= 2 && f >= fewest && f <= most && WEIGHT(item) > 0.0;
+            if (i < UNIT && lane == 0) is_taken[i] = is_one;
+#ifdef OWN
+            if (is_there && !is_one)
+                for (int e = lane; e < r * r; e += LANES) Q[item * r * r + e] = 0.0;
+#endif
+        }
+        __syncthreads();
+        int n_taken = 0;
+        for (int from = 0; from < UNIT; from += WARP) {
+            const int i = from + lane_of_warp();
+            const bool is_one = i < UNIT && is_taken[i];
+            const unsigned bits = warp_ballot(is_one);
+            if (is_one && threadIdx.x < WARP) taken[n_taken + count_bits(bits & ((1u << lane_of_warp()) - 1))] = i;
+            n_taken += count_bits(bits);
+        }
+        __syncthreads();
+        double gain = 0.0;
+        for (int turn = 0; turn < n_taken; turn += n_groups) {
+            const bool has_one = turn + group < n_taken;
+            const long long item = unit * UNIT + (has_one ? taken[turn + group] : 0);
+            const double weight = has_one ? WEIGHT(item) : 0.0;
+            int f = 0;
+            for (int from = 0; from < r; from += LANES) {
+                const int k = from + lane;
+                const bool is_inside = has_one && k < r && IS_INSIDE(item, k);
                 const unsigned bits = group_ballot(is_inside);
                 if (is_inside) members[f + count_bits(bits & ((1u << lane) - 1))] = k;
                 f += count_bits(bits);
             }
             __syncwarp();
-            if (f < 2 || f < fewest || f > most) f = 0;
             const int s = f ? f - 1 : 0, s_all = most_of_groups(s), last = f ? members[s] : 0;
             const double prior = (double)f * (f + 1);
 #ifdef OWN
-            double *Gram = Q + (item < n ? item : 0) * r * r;
+            double *Gram = Q + item * r * r;
 #else
             const double *Gram = Q;
 #endif
-            // Without a sample nothing is read: another block may be writing there.
+            // Without a sample nothing is read: another group may be writing there.
             const Precision P = {Gram, r, members, last, (f ? Gram[last * r + last] : 0.0) + prior, prior};
             const Pivots pivots = factor<0, true>(P, s, s_all, A);
             invert(A, s, s_all);
@@ -111,7 +140,7 @@ add_covariances(const REAL *__restrict__ Ht, const double *__restrict__ weights,
                 gain += weight * (pivots.log_det - log((double)f) - s * log(prior));
             }
 #ifdef OWN
-            if (turn + group < UNIT && item < n)
+            if (has_one)
                 for (int e = lane; e < r * r; e += LANES) Gram[e] = 0.0;
             __syncwarp();
             for (int i = 0; i < f; i++)
@@ -123,7 +152,8 @@ add_covariances(const REAL *__restrict__ Ht, const double *__restrict__ weights,
                 factors[group] = weight;
             }
             __syncthreads();
-            for (int g = 0; g < n_groups; g++) {  // sample after sample: entries of one sample are all different
+            // Sample after sample: entries of one sample are all different.
+            for (int g = 0; g < n_groups && turn + g < n_taken; g++) {
                 const double *one = rooms + g * room;
                 const int size = sizes[g];
                 for (int e = threadIdx.x; e < TRIANGLE(size); e += THREADS) {
