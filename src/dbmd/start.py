@@ -151,7 +151,7 @@ def find_start(
         needs_excess = config.inference == "evidence" and evidence is None
         clusters, excess = _work_on(
             setting.engine,
-            centred.Xt,
+            centred,
             lambda Xt: _cluster_sample(setting, replace(centred, Xt=Xt), seed, pool, needs_excess=needs_excess),
             r=r,
         )
@@ -176,12 +176,12 @@ def find_start(
     return replace(_best_fit(states, float(sample.weights.sum())), evidence=evidence)
 
 
-def _work_on(engine: Engine, Xt: Any, work: Callable[[Any], T], *, r: int) -> T:
-    """Return work(Xt) for samples of the driver, shape (n, m); for dense wide ones, where the engine computes."""
-    lent = getattr(engine, "work_on", None)
+def _work_on(engine: Engine, sample: Sample, work: Callable[[Any], T], *, r: int) -> T:
+    """Return work(Xt) for samples of the driver; for dense wide ones, where the engine computes."""
+    lent, Xt = getattr(engine, "work_on", None), sample.Xt
     if lent is None or sparse.issparse(Xt) or not can_be_reduced(Xt, r):
         return work(Xt)
-    found: T = lent(Xt, work)
+    found: T = lent(Xt, work, sample.there)
     return found
 
 
@@ -337,7 +337,7 @@ def _find_evidence(setting: Setting, moments: PerSource[Moments], seed: int, sig
     with one_blas_thread():
         weights = sample.weights / sigma2[sample.source_codes]
         found = partial(noise_excess, weights=weights, source_codes=sample.source_codes, n_sources=len(sigma2), r=r)
-        excess = _work_on(setting.engine, sample.Xt, found, r=r)
+        excess = _work_on(setting.engine, sample, found, r=r)
     return Evidence.of(excess, sample.n_of_all, r)
 
 

@@ -40,12 +40,12 @@ def used(monkeypatch):
     found = []
     work_on = gpu.Engine.work_on
 
-    def noted(self, Xt, work):
+    def noted(self, Xt, work, there=None):
         def look(array):
             found.append(type(array).__module__.partition(".")[0])
             return work(array)
 
-        return work_on(self, Xt, look)
+        return work_on(self, Xt, look, there)
 
     monkeypatch.setattr(gpu.Engine, "work_on", noted)
     return found
@@ -125,10 +125,10 @@ def test_without_memory_for_the_samples_drawn_the_start_is_found_here(device, us
     caplog.set_level(logging.INFO, "dbmd")
     work_on = gpu.Engine.work_on
 
-    def short_of_memory(self, Xt, work):
+    def short_of_memory(self, Xt, work, there=None):
         pool = standin_cuda.machine.pool(0)
         pool.fail_at = pool.n_allocations + 3  # there is room for the samples, and for little more
-        return work_on(self, Xt, work)
+        return work_on(self, Xt, work, there)
 
     monkeypatch.setattr(gpu.Engine, "work_on", short_of_memory)
     found = fit("gpu", X, SOURCE, n_components=R)

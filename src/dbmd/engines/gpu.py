@@ -181,11 +181,13 @@ class Engine:
         self.nodes = [node for node, _ in answers]
         return reduce(add, (reply for _, reply in answers))
 
-    def work_on(self, Xt: NDArray[Any], work: Callable[[Any], T]) -> T:
-        """Return work(Xt), computed with an array of the first device; on the cores if its memory does not suffice."""
+    def work_on(self, Xt: NDArray[Any], work: Callable[[Any], T], there: Any = None) -> T:
+        """Return work(Xt), computed on the first device, where Xt may be; without memory for it, on the cores."""
         device = self._devices[0]
         try:
-            return device.run(lambda: work(cupy().asarray(Xt)))  # to pin memory would take longer than it saves
+            if there is None or int(there.device.id) != device.number:
+                return device.run(lambda: work(cupy().asarray(Xt)))  # to pin memory would take longer than it saves
+            return device.run(lambda: work(there))
         except device.out_of_memory as error:
             reason = first_line(error)
         device.release()

@@ -7,7 +7,7 @@ the data are divided into nodes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -93,12 +93,23 @@ class DrawnSamples:
     pieces : tuple of (numbers, source_code, Xt, weights)
         Row numbers in the whole data, shape (k,), the source of all, the samples, an array or CSR array of shape
         (k, m), and for how many samples each stands, shape (k,).
+    has_gaps : bool
+        Whether an entry is missing.
+    there : array of shape (k, m), optional
+        The same samples where they were drawn, if that is elsewhere and all of them are of one piece, in order.
     """
 
     pieces: tuple[_Piece, ...] = ()
+    has_gaps: bool = False
+    there: Any = field(default=None, compare=False)
 
     def __add__(self, other: DrawnSamples) -> DrawnSamples:
-        return DrawnSamples(self.pieces + other.pieces)
+        if not self.pieces or not other.pieces:
+            return self if self.pieces else other
+        return DrawnSamples(self.pieces + other.pieces, self.has_gaps or other.has_gaps)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "there": None}
 
     def in_order(self) -> tuple[Any, NDArray[np.intp], Float]:
         """Return the samples in the order of their rows.
@@ -307,7 +318,10 @@ def draw_fraction(node: Node, *, seed: int, chances: Chances | EvenChances) -> t
 
     A drawn sample stands for its weight over its probability.
     """
-    return node, DrawnSamples(tuple(_brought_here(_drawn(node, seed, chances))))
+    drawn = DrawnSamples()
+    for each in _brought_here(_drawn(node, seed, chances)):
+        drawn += each
+    return node, drawn
 
 
 def _drawn(node: Node, seed: int, chances: Chances | EvenChances) -> Iterator[_Piece]:
@@ -323,7 +337,7 @@ def _drawn(node: Node, seed: int, chances: Chances | EvenChances) -> Iterator[_P
             yield numbers[own], chunk.source_code, Xt, (1.0 if chunk.weights is None else chunk.weights[own]) / p[own]
 
 
-def _brought_here(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
+def _brought_here(pieces: Iterable[_Piece]) -> Iterator[DrawnSamples]:
     """Yield the same samples as arrays of NumPy. Those elsewhere are joined there, where that takes no time."""
     waiting: list[_Piece] = []
     for piece in pieces:
@@ -338,13 +352,15 @@ def _brought_here(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
         yield _joined(waiting)
 
 
-def _joined(pieces: list[_Piece]) -> _Piece:
+def _joined(pieces: list[_Piece]) -> DrawnSamples:
     """Return samples of one source as one piece of arrays of NumPy."""
     numbers, sources, Xt, weights = zip(*pieces, strict=True)
     concatenate = namespace(Xt[0]).concatenate
-    there = (each[0] if len(each) == 1 else concatenate(each) for each in (numbers, Xt, weights))
-    rows, samples, of_each = map(to_host, there)
-    return rows, sources[0], samples, of_each
+    numbers, Xt, weights = (each[0] if len(each) == 1 else concatenate(each) for each in (numbers, Xt, weights))
+    has_gaps = not is_sparse(Xt) and bool(np.isnan(Xt.sum()))
+    rows, samples, of_each = map(to_host, (numbers, Xt, weights))
+    there = None if is_here(Xt) or is_sparse(Xt) or (rows[1:] < rows[:-1]).any() else Xt
+    return DrawnSamples(((rows, sources[0], samples, of_each),), has_gaps, there)
 
 
 def exponentials(seed: int, rows: NDArray[np.integer]) -> Float:

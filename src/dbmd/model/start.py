@@ -67,6 +67,8 @@ class Sample:
         Number of samples that they were drawn from.
     gaps : array of bool of shape (n, m), optional
         Which entries are missing; None: none. There ``Xt`` has what was found for them.
+    there : array of shape (n, m), optional
+        The samples where the engine computes, if they are there.
     """
 
     Xt: Any
@@ -74,6 +76,7 @@ class Sample:
     weights: Float
     n_of_all: int
     gaps: NDArray[np.bool_] | None = None
+    there: Any = None
 
     @property
     def is_worth_a_peak_fit(self) -> bool:
@@ -128,10 +131,10 @@ def draw_sample(ask: Ask, known: PerSource[Moments], r: int, seed: int, *, has_o
     Xt, source_codes, weights = drawn.in_order()
     if sparse.issparse(Xt):
         return Sample(Xt.toarray() if has_offsets else Xt, source_codes, weights, n)
-    if np.isnan(Xt.sum()):
+    if drawn.has_gaps:
         fill = completed_by_source if has_offsets else completed
         return Sample(fill(Xt, source_codes, r, seed), source_codes, weights, n, np.isnan(Xt))
-    return Sample(Xt, source_codes, weights, n)
+    return Sample(Xt, source_codes, weights, n, there=drawn.there)
 
 
 def source_means(sample: Sample, n_sources: int) -> Float:
@@ -146,7 +149,7 @@ def source_means(sample: Sample, n_sources: int) -> Float:
 
 def without_offsets(sample: Sample, D: Float) -> Sample:
     """Return a dense sample less the offsets of its sources, shape (m, n_sources)."""
-    return replace(sample, Xt=sample.Xt - D.T[sample.source_codes].astype(sample.Xt.dtype))
+    return replace(sample, Xt=sample.Xt - D.T[sample.source_codes].astype(sample.Xt.dtype), there=None)
 
 
 def replace_nearest(W: Float, known: Float) -> Float:
