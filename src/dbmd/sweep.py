@@ -67,7 +67,8 @@ def sweep(
     parts = parts or Parts.plain(V)
     W = parts.W(V)
     origin = np.zeros(len(W)) if origin is None else origin
-    norms = node.norms if node.origin is not None and np.array_equal(node.origin, origin) else None
+    is_same_origin = node.origin is origin or (node.origin is not None and np.array_equal(node.origin, origin))
+    norms = node.norms if is_same_origin else None
     warm = warm and node.Ht is not None
     Ht = empty_memberships(node, W) if node.Ht is None else node.Ht
     h_step = HStep.prepare(
