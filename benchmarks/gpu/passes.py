@@ -35,13 +35,14 @@ def csr(task: Task) -> Record:
 
 
 def _pass(X: Any, W: Any, task: Task) -> Record:
+    from dbmd._utils.threads import one_blas_thread
     from dbmd.data import partition
     from dbmd.engines.gpu import Engine
     from dbmd.engines.local import Engine as Local
 
     rng = np.random.default_rng(task["seed"])
     moved = [W * (1.0 + 1e-3 * rng.normal(size=W.shape)) for _ in range(20)]
-    with Engine(partition(X, 0, 1)) as engine:
+    with Engine(partition(X, 0, 1)) as engine, one_blas_thread():  # as a fit asks
         step = h_step_of_a_fit(W, engine, X.dtype)
 
         def ask(turn: int, *, warm: bool) -> Any:
