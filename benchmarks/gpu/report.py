@@ -93,9 +93,9 @@ def heading(content: dict[str, Any]) -> str:
         f"code {', '.join(codes)}. Milliseconds between two events of the device, which is idle at the first and done "
         "at the second, so that what the host does counts; of the H-step and of pieces of a pass without what the host "
         "does, which a pass hides; of whole fits and streamed passes by the clock on the wall. "
-        "Medians; in brackets four fifths of the repetitions. *at least*: bytes, and operations without tensor cores, at "
-        "the ceilings of the machine. Each pass has another W; inputs take turns, or are larger than the cache; in memory that was filled "
-        f"with NaN the results are the same.{quick}"
+        "Medians; in brackets four fifths of the repetitions. *at least*: bytes, and operations without tensor cores, "
+        "at the ceilings of the machine. Each pass has another W; inputs take turns, or are larger than the cache; in "
+        f"memory that was filled with NaN the results are the same.{quick}"
     )
 
 

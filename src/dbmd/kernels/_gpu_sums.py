@@ -23,7 +23,7 @@ RUN = 8192  # samples; all other sums are of float64
 MOST_THREADS = 128
 UNROLL, DEPTH = 4, 3  # samples that a thread copies at once, and how often before it needs the first
 MEMORY = 1 << 28  # bytes of sums over groups at a time, or one run's
-MANY = 8  # components from which on sums on tensor cores are faster
+MANY = 12  # components from which on sums on tensor cores are faster
 SAMPLES, STAGES = 16, 3  # samples that a block of these has at a time, and how many times
 PAIRS = 6  # of tiles of H H^T that a warp has at a time, MOST in _tensor_gram.cuh
 
