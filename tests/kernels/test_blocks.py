@@ -157,6 +157,18 @@ def give_room(monkeypatch, size):
         monkeypatch.setattr(module, "attribute", lambda name: size if name.startswith("MaxShared") else known(name))
 
 
+def test_tensor_cores_that_take_eleven_bits_lose_no_digits(rng):
+    n, m, r = 70, 40, 22  # which are computed there
+    Xt, W = rng.normal(size=(n, m)).astype(np.float32), rng.normal(size=(m, r)).astype(np.float32)
+    Ht = rng.dirichlet(np.ones(r), n).astype(np.float32)
+    with on_blocks(Schedule.RANDOM) as gpu:
+        Bt, found = gpu.products(gpu.asarray(Xt), gpu.asarray(W)).get(), gpu.Sums(m, r, np.float32)
+        found.add(gpu.asarray(Xt), gpu.asarray(Ht))
+        XHt = found.total().XHt
+    for one, other in ((Bt, Xt.astype(np.float64) @ W), (XHt, Xt.T.astype(np.float64) @ Ht)):
+        assert_allclose(one, other, rtol=0.0, atol=1e-6 * np.abs(other).max())  # with eleven bits, it would be 5e-4
+
+
 @pytest.mark.parametrize("part", [h_step, covariances], ids=lambda part: part.__name__)
 def test_the_same_where_shared_memory_is_too_small(part, rng, monkeypatch):
     give_room(monkeypatch, 1024)

@@ -144,6 +144,19 @@ def test_more_components_than_a_block_has_at_a_time(small, dtype, is_sparse, r, 
     assert_allclose(products(held, small.asarray(W)).get(), expected, rtol=0.0, atol=50 * ROUNDING[dtype])
 
 
+@pytest.mark.parametrize("r", [13, 40, 70])
+def test_cards_without_tensor_cores_compute_the_same_without_them(small, r, rng, monkeypatch):
+    Xt, Ht, weights = samples(rng, 50, 24, r, np.float32)
+    W, edges = rng.normal(size=(24, r)).astype(np.float32), [0, 50]
+    found = added(small, False, Xt, Ht, weights, edges), products(small.asarray(Xt), small.asarray(W)).get()
+    for module in (_gpu_products, _gpu_sums):
+        monkeypatch.setattr(module, "has_tensor_cores", lambda: False)
+    without = added(small, False, Xt, Ht, weights, edges), products(small.asarray(Xt), small.asarray(W)).get()
+    assert_allclose(found[0].XHt, without[0].XHt, rtol=0.0, atol=6.0 * ROUNDING[np.float32] * weights.sum())
+    assert_allclose(found[0].HHt, without[0].HHt, rtol=1e-12)
+    assert_allclose(found[1], without[1], rtol=0.0, atol=50 * ROUNDING[np.float32])
+
+
 @given(r=st.integers(1, 300))
 def test_columns_are_added_in_the_same_blocks_with_norms_and_without(r):
     """The order of a sum on a device depends on how wide its block is: a resumed fit asks for norms once more."""

@@ -23,25 +23,18 @@ INLINE Parts parts_of(float x) {  // to nearest: the low part has either sign
     return {high, x - high};
 }
 
-// The left side of a product, 16 rows of SIDE terms: two steps of eight terms, of which a thread has four numbers each.
-struct Left {
-    float high[2][4], low[2][4];
+// One side of a product: two steps of eight terms, of which a thread has so many numbers each.
+template <int COUNT>
+struct Terms {
+    float high[2][COUNT], low[2][COUNT];
     INLINE void set(int step, int i, float x) {
         const Parts parts = parts_of(x);
         high[step][i] = parts.high;
         low[step][i] = parts.low;
     }
 };
-
-// The right side, eight columns, two numbers each.
-struct Right {
-    float high[2][2], low[2][2];
-    INLINE void set(int step, int i, float x) {
-        const Parts parts = parts_of(x);
-        high[step][i] = parts.high;
-        low[step][i] = parts.low;
-    }
-};
+using Left = Terms<4>;   // 16 rows
+using Right = Terms<2>;  // eight columns
 
 // Add the products of SIDE terms to four sums.
 INLINE void add_products(float (&sums)[4], const Left &left, const Right &right) {
