@@ -30,7 +30,6 @@ def names(kind: str) -> tuple[str, ...]:
     return tuple(sorted(name for name in modules if not name.startswith("_")))
 
 
-@cache
 def load(kind: str, name: str) -> ModuleType:
     """Return the module of a plug-in; raise a ValueError that lists the known names if there is none."""
     if name not in names(kind):
