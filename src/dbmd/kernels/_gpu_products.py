@@ -22,7 +22,7 @@ __all__ = ["NONE", "products"]
 NONE = np.int64(0)  # no array
 MULTIPROCESSORS, SHARED, GENERATION = 16, 97, 75  # numbers of attributes of a device
 TENSOR_CORES = 8  # the generation from which on they take float32
-MANY = 20  # components from which on products on tensor cores are faster
+MANY = 20  # components beyond which products on tensor cores are faster
 TILE, MOST_TILES = 8, 8  # components that tensor cores take together; how many times in a launch
 ROWS, FEATURES, DEPTH = 128, 32, 4  # samples and features that a block has at a time, and how many times
 

@@ -23,9 +23,9 @@ RUN = 8192  # samples; all other sums are of float64
 MOST_THREADS = 128
 UNROLL, DEPTH = 4, 3  # samples that a thread copies at once, and how often before it needs the first
 MEMORY = 1 << 28  # bytes of sums over groups at a time, or one run's
-MANY = 12  # components from which on sums on tensor cores are faster
+MANY = 12  # components beyond which sums on tensor cores are faster
 SAMPLES, STAGES = 16, 3  # samples that a block of these has at a time, and how many times
-PAIRS = 6  # of tiles of H H^T that a warp has at a time, MOST in _tensor_gram.cuh
+PAIRS = 6  # of tiles of H H^T that a warp has at a time
 
 
 class Plan(NamedTuple):
@@ -92,7 +92,7 @@ def tensor_plan_of(m: int, r: int, norms: bool, group: int) -> Plan:
     blocks = -(-columns * (columns + 1) // (2 * PAIRS * warps))
     units = -(-n_warps // warps) * len(splits)
     further = (), (np.int32(shared // 4),)
-    return Plan("tensor_sums", constants | {"REAL": "float"}, 1, units, blocks, shared, further)
+    return Plan("tensor_sums", constants | {"REAL": "float", "PAIRS": PAIRS}, 1, units, blocks, shared, further)
 
 
 class Sums:

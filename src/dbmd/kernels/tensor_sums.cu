@@ -5,7 +5,7 @@
 // memberships go through shared memory, DEPTH - 1 ahead.
 //
 // Constants: FEATURES (32 for each warp), TILES (of eight components), VEC (numbers of a copy), SAMPLES (eight or sixteen),
-// DEPTH, GROUP (a multiple of SAMPLES), THREADS, BLOCKS, REAL (float).
+// DEPTH, GROUP (a multiple of SAMPLES), PAIRS (see _tensor_gram.cuh), THREADS, BLOCKS, REAL (float).
 
 #include "_tensor.cuh"
 #ifdef __CUDACC__
