@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,8 @@ from dbmd.model.evidence import Evidence
 from dbmd.model.parts import Parts
 from dbmd.model.posterior import Posterior, PosteriorModel, blocks, grams
 from dbmd.model.statistics import Float, SampleSums, Statistics
-from dbmd.protocols import FaceCovariance, GapCovariance, Kernel, Sums
-from dbmd.registry import load_kernel
+from dbmd.protocols import FaceCovariance, GapCovariance, Kernel, Pass, Sums
+from dbmd.registry import load_kernel, load_pass
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class HStep:
     ----------
     shift : array of shape (m,)
         What is subtracted from samples while they are read: ``samples.chunks(h_step.shift)``.
-    W_centred : array of the kernel's kind, shape (m, r), of the type of the data
-        W - c 1'.
-    offset : array of the kernel's kind, shape (r,) or (n_sources, r), of the type of the data, optional
+    dtype : dtype
+        Of the data.
+    offset : array of shape (r,) or (n_sources, r), optional
         (W - c 1')'(c - shift + d_c), where d_c is the offset of a source, if they have some: to be subtracted from
         (x - shift)'(W - c 1'). None if it is zero.
     prior : array of shape (r,)
@@ -46,6 +46,8 @@ class HStep:
         Noise level of each source.
     kernel : Kernel
         See :mod:`dbmd.kernels`.
+    at_once : type of Pass, optional
+        What finds memberships and sums at once, if samples are such that the kernel can.
     evidence : Evidence, optional
         How the memberships are integrated out, if they are.
     centre : array of shape (m,)
@@ -60,11 +62,12 @@ class HStep:
     """
 
     shift: Float
-    W_centred: NDArray[Any]
-    offset: NDArray[Any] | None
+    dtype: np.dtype[Any]
+    offset: Float | None
     prior: Float
     sigma2: Float
     kernel: Kernel
+    at_once: type[Pass] | None
     evidence: Evidence | None
     centre: Float
     W: Float
@@ -119,22 +122,24 @@ class HStep:
             W_centred, centre = W - c[:, None], c - shift
             if may_keep and centre @ centre <= np.vdot(W_centred, W_centred) / W.shape[1]:
                 W_centred, centre = W - shift[:, None] if shift.any() else W, np.zeros_like(c)
-        in_type = kernel.asarray(np.ascontiguousarray(W_centred, samples.dtype))
         offset = centre @ W_centred if centre.any() else None
         if offsets is not None:
             offset = (centre[:, None] + offsets).T @ W_centred
-        return cls(
-            shift,
-            in_type,
-            None if offset is None else kernel.asarray(offset, samples.dtype),
-            prior,
-            sigma2,
-            kernel,
-            evidence,
-            centre,
-            W_centred,
-            offsets,
-        )
+        is_plain = not samples.is_sparse and not prior.any() and (evidence is None or evidence.one_in == 1)
+        at_once = load_pass(samples.kernel) if is_plain else None
+        if at_once is not None and W.shape[1] > at_once.MAX_RANK:
+            at_once = None
+        return cls(shift, samples.dtype, offset, prior, sigma2, kernel, at_once, evidence, centre, W_centred, offsets)
+
+    @cached_property
+    def W_in_type(self) -> NDArray[Any]:
+        """W - c 1', an array of the kernel's kind of shape (m, r), of the type of the data."""
+        return self.kernel.asarray(np.ascontiguousarray(self.W, self.dtype))
+
+    @cached_property
+    def offset_in_type(self) -> NDArray[Any] | None:
+        """The offset as an array of the kernel's kind, of the type of the data."""
+        return None if self.offset is None else self.kernel.asarray(self.offset, self.dtype)
 
     @cached_property
     def Q(self) -> Float:
@@ -207,17 +212,23 @@ class HStep:
     def _check(self, total: Any) -> None:
         """Raise a DataError if the sum of products is not finite."""
         if not np.isfinite(total):
-            raise DataError(
-                f"A sample is too large for {self.W_centred.dtype}: its products with the components leave the range "
-                "of the type. Take the data in the units that the model was fitted in."
-            )
+            self.refuse()
+
+    def refuse(self) -> NoReturn:
+        """Raise a DataError: products with a sample are not finite."""
+        raise DataError(
+            f"A sample is too large for {self.dtype}: its products with the components leave the range of the type. "
+            "Take the data in the units that the model was fitted in."
+        )
 
     def _products(self, Xt: Any, source_code: int) -> NDArray[Any]:
         """Return b of samples of a source, shape (rows, r); their gaps have the entries that add nothing to it."""
-        offset = self.offset if self.offsets is None or self.offset is None else self.offset[source_code]
+        offset = self.offset_in_type
+        if offset is not None and self.offsets is not None:
+            offset = offset[source_code]
         self.look_at_products()
         with np.errstate(over="ignore", invalid="ignore"):
-            Bt: NDArray[Any] = self.kernel.products(Xt, self.W_centred, offset)
+            Bt: NDArray[Any] = self.kernel.products(Xt, self.W_in_type, offset)
             if is_here(Bt):
                 self._check(Bt.sum())
         if not is_here(Bt):  # to look at them would be to wait for them, and the next step is more urgent
@@ -299,11 +310,17 @@ class HStep:
 
     def sums(self, source_code: int, rest: Float) -> SourceSums:
         """Return sums of no samples of a source, for statistics about the shift plus the rest, shape (m,)."""
-        covariance = None
+        return SourceSums(self, source_code, rest)
+
+    def begin(self, source_code: int, *, norms: bool) -> Pass:
+        """Return a pass at once over samples of a source."""
+        assert self.at_once is not None
+        offset, noise = self.offset, None
+        if offset is not None and self.offsets is not None:
+            offset = offset[source_code]
         if self.evidence is not None:
-            covariance = Covariance(self, self.evidence, float(self.sigma2[source_code]), source_code)
-        m, r = self.W.shape
-        return SourceSums(self, source_code, rest, self.kernel.Sums(m, r, self.W_centred.dtype), covariance)
+            noise = self.evidence.noise(source_code, self.sigma2)
+        return self.at_once(self.W, offset, lambda: self.Q, noise, self.dtype, norms=norms)
 
     def centre_of(self, source_code: int) -> Float:
         """Return the entries of samples of a source that add nothing to b, less the shift, shape (m,)."""
@@ -315,6 +332,10 @@ class Summed(NamedTuple):
 
     stats: Statistics
     sums: SampleSums
+
+    def plus(self, other: Summed) -> Summed:
+        """Return what is found of the samples of both."""
+        return Summed(self.stats + other.stats, self.sums.plus(other.sums))
 
 
 @dataclass
@@ -329,10 +350,12 @@ class SourceSums:
         The source.
     rest : array of shape (m,)
         The point that statistics are taken about, less the shift.
-    sums : Sums
+    sums : Sums, optional
         Those of the kernel.
     covariance : Covariance, optional
         Of the memberships, if they are integrated out.
+    at_once : Pass, optional
+        The sums over samples whose memberships were found at the same time.
     logs : array of the kernel's kind, shape (r,), or float
         Sum of the logarithms of memberships, if they have a prior.
     n_gaps : float, or array of the kernel's kind, shape ()
@@ -342,10 +365,42 @@ class SourceSums:
     h_step: HStep
     source_code: int
     rest: Float
-    sums: Sums
-    covariance: Covariance | None
+    sums: Sums | None = None
+    covariance: Covariance | None = None
+    at_once: Pass | None = None
     logs: Any = 0.0
     n_gaps: Any = 0.0
+
+    def add_at_once(
+        self, chunk: Chunk, Ht0: NDArray[Any] | None, out: NDArray[Any] | None, *, norms: bool
+    ) -> NDArray[Any] | None:
+        """Find the memberships of samples and add them, if the kernel can do both at once; else return None.
+
+        Parameters
+        ----------
+        chunk : Chunk
+            Samples, less the shift, with the places of their gaps.
+        Ht0 : array of shape (rows, r), optional
+            Where to start.
+        out : array of shape (rows, r), optional
+            Where to write the result; may be ``Ht0`` itself.
+        norms : bool
+            Whether squared norms are needed, too.
+
+        Returns
+        -------
+        array of shape (rows, r), optional
+            Memberships.
+        """
+        h_step = self.h_step
+        if h_step.at_once is None or chunk.places is not None or chunk.weights is not None:
+            return None
+        if self.at_once is None:
+            self.at_once = h_step.begin(self.source_code, norms=norms)
+        if out is None:
+            out = h_step.kernel.empty((chunk.Xt.shape[0], h_step.W.shape[1]), h_step.dtype)
+        self.at_once.over(chunk.Xt, Ht0, out)
+        return out
 
     def add(self, chunk: Chunk, Ht: NDArray[Any], first_row: int, *, norms: bool) -> None:
         """Add samples; their gaps are filled with their expectation, W h.
@@ -365,23 +420,48 @@ class SourceSums:
         if places is not None:
             kernel.put_products(chunk.Xt, places, Ht, self.h_step.W, self.h_step.centre_of(self.source_code))
             self.n_gaps = self.n_gaps + (len(places.columns) if weights is None else weights @ places.counts)
-        if self.covariance is not None:  # first: elsewhere, it is computed beside the rest
+        h_step = self.h_step
+        if h_step.evidence is not None:  # first: elsewhere, it is computed beside the rest
+            if self.covariance is None:
+                self.covariance = Covariance(h_step, h_step.evidence, self.source_code)
             self.covariance.add(Ht, chunk, first_row)
+        if self.sums is None:
+            m, r = h_step.W.shape
+            self.sums = kernel.Sums(m, r, h_step.dtype)
         self.sums.add(chunk.Xt, Ht, weights, norms=norms)
         if self.h_step.prior.any():
             self.logs = self.logs + (kernel.sum_log(Ht) if weights is None else weights @ np.log(Ht))
 
     def send(self) -> None:
         """Start to bring the sums here, if they are elsewhere; no samples are added afterwards."""
-        self.sums.send()
-        if self.covariance is not None:
-            self.covariance.send()
+        for each in (self.at_once, self.sums, self.covariance):
+            if each is not None:
+                each.send()
 
     def total(self) -> Summed:
         """Return the sums over the samples so far, and the statistics that follow from them."""
+        of_others = None if self.sums is None else self._total_of_others(self.sums)
+        if self.at_once is None:
+            assert of_others is not None
+            return of_others
+        sums, covariance, is_finite = self.at_once.total()
+        if not is_finite:
+            self.h_step.refuse()
+        stats = Statistics.of(sums, self.rest)
+        if covariance is not None:
+            assert self.h_step.evidence is not None
+            S, log_det = covariance
+            sigma2 = float(self.h_step.sigma2[self.source_code])
+            cost = self.h_step.evidence.cost(self.source_code, S, log_det, self.h_step.Q, sigma2)
+            stats = stats.with_covariance(S, cost)
+        found = Summed(stats, sums)
+        return found if of_others is None else found.plus(of_others)
+
+    def _total_of_others(self, sums: Sums) -> Summed:
+        """Return the same for samples that were not added at once."""
         covariance = None if self.covariance is None else self.covariance.total()
-        sums, prior, sigma2 = self.sums.total(), self.h_step.prior, float(self.h_step.sigma2[self.source_code])
-        stats = Statistics.of(sums, self.rest, -float(prior @ to_host(self.logs)) if prior.any() else 0.0)
+        found, prior, sigma2 = sums.total(), self.h_step.prior, float(self.h_step.sigma2[self.source_code])
+        stats = Statistics.of(found, self.rest, -float(prior @ to_host(self.logs)) if prior.any() else 0.0)
         n_gaps = float(self.n_gaps)
         if n_gaps:
             stats = stats.with_gaps(n_gaps, sigma2)
@@ -390,7 +470,7 @@ class SourceSums:
             stats = stats.with_covariance(S, cost)
             if WS is not None:
                 stats = stats.with_uncertain_gaps(WS, self.h_step.W, sigma2)
-        return Summed(stats, sums)
+        return Summed(stats, found)
 
 
 class Covariance:
@@ -402,15 +482,13 @@ class Covariance:
         What the memberships are found with.
     evidence : Evidence
         How they are integrated out.
-    sigma2 : float
-        Noise level of the source.
     source_code : int
         The source.
     """
 
-    def __init__(self, h_step: HStep, evidence: Evidence, sigma2: float, source_code: int) -> None:
-        self._h_step, self._evidence, self._sigma2, self._source_code = h_step, evidence, sigma2, source_code
-        self._noise = evidence.excess[source_code] * sigma2
+    def __init__(self, h_step: HStep, evidence: Evidence, source_code: int) -> None:
+        self._h_step, self._evidence, self._source_code = h_step, evidence, source_code
+        self._sigma2, self._noise = float(h_step.sigma2[source_code]), evidence.noise(source_code, h_step.sigma2)
         self._faces: FaceCovariance = h_step.kernel.FaceCovariance(h_step.Q, self._noise)
         self._with_gaps: GapCovariance | None = None
 

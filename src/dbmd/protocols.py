@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -457,6 +457,80 @@ class Clustering(Protocol):
         centres : array of shape (r, m), float64, contiguous
             The centres.
         """
+
+
+class Passed(NamedTuple):
+    """What a :class:`Pass` finds.
+
+    Attributes
+    ----------
+    sums : SampleSums
+        Over the samples and their memberships.
+    covariance : tuple, optional
+        Sums of the covariances of the memberships, see :meth:`FaceCovariance.total`.
+    is_finite : bool
+        Whether all products with W were; else the rest means nothing.
+    """
+
+    sums: SampleSums
+    covariance: tuple[Float, float] | None
+    is_finite: bool
+
+
+class Pass(Protocol):
+    """Memberships of samples of one source, and sums over them, at once: kernels that work elsewhere may have it.
+
+    Samples are dense, of few components, without gaps and weights, and their memberships have no prior.
+    """
+
+    MAX_RANK: int  # components that there may be
+
+    def __init__(
+        self,
+        W: Float,
+        offset: Float | None,
+        gram: Callable[[], Float],
+        noise: float | None,
+        dtype: np.dtype[Any],
+        *,
+        norms: bool,
+    ) -> None:
+        """Begin a pass.
+
+        Parameters
+        ----------
+        W : array of shape (m, r)
+            The basis.
+        offset : array of shape (r,), optional
+            What is subtracted from x'W.
+        gram : callable
+            Returns W'W, shape (r, r). It is called when the products of samples with W are on their way.
+        noise : float, optional
+            Variance of the noise in the plane of W; None: covariances are not needed.
+        dtype : dtype
+            Of the samples.
+        norms : bool
+            Whether the sums of the samples and of their squares are needed as well.
+        """
+
+    def over(self, Xt: Any, Ht0: Any, out: Any) -> None:
+        """Write memberships of samples, and add the samples to the sums.
+
+        Parameters
+        ----------
+        Xt : array of the kernel's kind, shape (n, m)
+            The samples.
+        Ht0 : array of the kernel's kind, shape (n, r), contiguous, optional
+            Where to start, rows on the simplex.
+        out : array of the kernel's kind, shape (n, r), contiguous
+            Where to write their memberships; may be ``Ht0`` itself.
+        """
+
+    def send(self) -> None:
+        """Start to bring the sums here; nothing is added afterwards, and :meth:`total` waits."""
+
+    def total(self) -> Passed:
+        """Return the sums over the samples so far, as arrays of NumPy."""
 
 
 class OneLoop(Protocol):

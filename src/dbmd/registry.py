@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from dbmd.protocols import Cluster, Clustering, Format, Kernel, MakeEngine, OneLoop, Solver
+    from dbmd.protocols import Cluster, Clustering, Format, Kernel, MakeEngine, OneLoop, Pass, Solver
 
 
 @cache
@@ -55,6 +55,11 @@ def load_clustering(name: str) -> Clustering:
 def load_one_loop(name: str) -> type[OneLoop]:
     """Return what makes a pass in one loop, of a kernel that does so, by its name."""
     return cast("type[OneLoop]", load("kernels", name).OneLoop)
+
+
+def load_pass(name: str) -> type[Pass] | None:
+    """Return what makes a pass at once, of a kernel by its name; None if it has nothing that does."""
+    return cast("type[Pass] | None", getattr(load("kernels", name), "Pass", None))
 
 
 def load_engine(name: str) -> MakeEngine:

@@ -178,17 +178,21 @@ def one_pass(
     samples, shift = node.samples, h_step.shift
     for chunk in samples.chunks(shift if shift.any() else None):
         chunk = h_step.located(chunk)
-        if Ht is not None and isinstance(chunk.rows, slice):
-            out = Ht if chunk.rows == slice(0, len(Ht)) else Ht[chunk.rows]
-            h = h_step.memberships(chunk, out if warm else None, out)
-        else:
-            h = h_step.memberships(chunk, Ht[chunk.rows] if warm and Ht is not None else None)
-            if Ht is not None:
-                Ht[chunk.rows] = h
-        on_chunk(chunk, h)
         if chunk.source_code not in sums:
             sums[chunk.source_code] = h_step.sums(chunk.source_code, origin - shift)
-        sums[chunk.source_code].add(chunk, h, samples.first_row, norms=norms)
+        own, Ht0, out = sums[chunk.source_code], None, None
+        if Ht is not None and isinstance(chunk.rows, slice):
+            out = Ht if chunk.rows == slice(0, len(Ht)) else Ht[chunk.rows]
+            Ht0 = out if warm else None
+        elif Ht is not None and warm:
+            Ht0 = Ht[chunk.rows]
+        at_once = own.add_at_once(chunk, Ht0, out, norms=norms)
+        h = h_step.memberships(chunk, Ht0, out) if at_once is None else at_once
+        if out is None and Ht is not None:
+            Ht[chunk.rows] = h
+        on_chunk(chunk, h)
+        if at_once is None:
+            own.add(chunk, h, samples.first_row, norms=norms)
     # All that is elsewhere is on its way before anything is waited for.
     h_step.send_products()
     for each in sums.values():

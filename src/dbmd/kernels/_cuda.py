@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
+from collections import deque
 from collections.abc import Callable
 from functools import cache, lru_cache
 from pathlib import Path
@@ -13,9 +15,10 @@ from numpy.typing import NDArray
 
 from dbmd.errors import needs
 
-__all__ = ["coming", "cupy", "launch", "stream_beside"]
+__all__ = ["coming", "cupy", "going", "kernel", "launch", "stream_beside"]
 
 LITTLE = 48 * 1024  # bytes of shared memory that need not be asked for
+WAYS = 4  # small arrays that may be on their way to a device at a time
 
 
 @cache
@@ -43,6 +46,44 @@ def coming(array: Any) -> Callable[[], NDArray[Any]]:
         return here
 
     return arrived
+
+
+def going(array: NDArray[Any]) -> Any:
+    """Start to copy a small array to the device, through pinned memory; return the array that it becomes there."""
+    there = cupy().empty(array.shape, array.dtype)
+    ways = _ways(cupy().cuda.runtime.getDevice(), threading.get_ident())
+    way = ways[0]  # the one that was used longest ago
+    if way is None or len(way.memory) < array.nbytes:
+        way = ways[0] = _Way(array.nbytes)
+    ways.rotate(-1)
+    way.send(array, there)
+    return there
+
+
+@lru_cache(maxsize=64)
+def _ways(device: int, thread: int) -> deque[_Way | None]:
+    """Return those of a thread and a device: several arrays may be on their way at a time."""
+    return deque([None] * WAYS)
+
+
+class _Way:
+    """Pinned memory through which a small array goes to the device, and what says when it is free again."""
+
+    def __init__(self, n_bytes: int) -> None:
+        cuda, size = cupy().cuda, max(n_bytes, LITTLE)
+        try:
+            self.memory = np.frombuffer(cuda.alloc_pinned_memory(size), np.uint8, size)
+        except cuda.runtime.CUDARuntimeError:  # the system has none to give
+            self.memory = np.empty(size, np.uint8)
+        self._copied = cuda.Event(disable_timing=True)
+
+    def send(self, array: NDArray[Any], there: Any) -> None:
+        """Start to copy an array to one of the device."""
+        self._copied.synchronize()
+        here = self.memory[: array.nbytes].view(array.dtype).reshape(array.shape)
+        np.copyto(here, array)
+        there.set(here)
+        self._copied.record()
 
 
 def stream_beside() -> Any:
@@ -82,9 +123,24 @@ def launch(
     **constants
         Macros. Each set of them is compiled by itself.
     """
-    device = cupy().cuda.runtime.getDevice()
-    function = _function(source, name, tuple(sorted(constants.items())), shared > LITTLE, device)
-    function((blocks,), (constants["THREADS"],), args, shared_mem=shared)
+    key = tuple(sorted(constants.items()))
+    kernel(source, name, key, shared, cupy().cuda.runtime.getDevice())(blocks, args)
+
+
+@lru_cache(maxsize=4096)
+def kernel(
+    source: str, name: str, constants: tuple[tuple[str, Any], ...], shared: int, device: int
+) -> Callable[[int, tuple[Any, ...]], None]:
+    """Return what starts a kernel on a device, with numbers of blocks and arguments; parameters as for :func:`launch`.
+
+    The constants are in the order of their names.
+    """
+    function, threads = _function(source, name, constants, shared > LITTLE, device), (dict(constants)["THREADS"],)
+
+    def start(blocks: int, args: tuple[Any, ...]) -> None:
+        function((blocks,), threads, args, shared_mem=shared)
+
+    return start
 
 
 @cache

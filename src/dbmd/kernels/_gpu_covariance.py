@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd.kernels._cuda import coming, cupy, launch, stream_beside
+from dbmd.kernels._cuda import coming, cupy, going, launch, stream_beside
 from dbmd.kernels._gpu_h_step import FEW, REAL, as_rows, attribute, even, triangle
 
 __all__ = ["RUN", "UNIT", "FaceCovariance", "add_covariances", "add_up", "sum_log", "unpacked"]
@@ -39,33 +39,45 @@ class FaceCovariance:
         Gram matrix of W, about any origin, in squared units of the data.
     noise : float
         Variance of the noise in the plane of W, in squared units of the data.
+    totals : array of CuPy of shape (:meth:`length`,), optional
+        Where to add them up, zeros.
     """
 
-    def __init__(self, Q: NDArray[np.float64], noise: float) -> None:
-        self._r = len(Q)
-        self._Q = np.ascontiguousarray(Q / noise, np.float64)
-        self._on_device: Any = None  # Q, then the sums over small and over large faces, of samples one by one
+    def __init__(self, Q: NDArray[np.float64], noise: float, totals: Any = None) -> None:
+        self._r, self._over_noise = len(Q), Q / noise
+        self._Q: Any = None  # the same on the device
+        self._totals = totals
         self._counts: Any = None  # samples on each face
-        self._arrived: list[Any] | None = None  # return the sums when they are here
+        self._arrived: Any = None  # returns the sums when they are here
         self._beside = stream_beside()
         self._in_use: tuple[Any, ...] = ()  # arrays that the other stream may still read
 
-    def add(self, Ht: Any, weights: Any = None) -> None:
-        """Add samples with memberships Ht, shape (n, r), which count ``weights`` times, shape (n,), by default once."""
+    def add(self, Ht: Any, weights: Any = None, *, after: Any = None) -> None:
+        """Add samples.
+
+        Parameters
+        ----------
+        Ht : array of CuPy of shape (n, r)
+            Their memberships.
+        weights : array of CuPy of shape (n,), optional
+            How often each counts, by default once.
+        after : event, optional
+            When both are ready; by default after all that is queued on the current stream.
+        """
         n, r = Ht.shape
         if not n:
             return
         self._wait()
+        self._arrived = None
         Ht = as_rows(Ht)
         weights = None if weights is None else as_rows(weights, np.float64)
         self._in_use = (Ht, weights)
-        before, one_by_one = cupy().cuda.get_current_stream().record(), r > FEW or weights is not None
+        after = cupy().cuda.get_current_stream().record() if after is None else after
         with self._beside:
-            if one_by_one and self._on_device is None:
-                self._on_device = self._loaded()
-            self._beside.wait_event(before)
-            if one_by_one:
-                self._add(self._on_device, Ht, weights, None, n, FEWER if r <= 64 else UNIT)
+            self._beside.wait_event(after)
+            if r > FEW or weights is not None:
+                self._load()
+                self._add(Ht, weights, None, n, FEWER if r <= 64 else UNIT)
                 return
             if self._counts is None:
                 self._counts = cupy().zeros(1 << r, np.uint64)
@@ -73,14 +85,25 @@ class FaceCovariance:
             args = (Ht, np.int64(n), np.int32(r), self._counts)
             launch("face_counts", "count_faces", blocks, args, shared=4 << r, THREADS=512, REAL=REAL[Ht.dtype])
 
+    @staticmethod
+    def length(r: int) -> int:
+        """Return how many numbers the sums are: over small and over large faces."""
+        return 2 * (r * (r + 1) // 2 + 1)
+
     def send(self) -> None:
         """Start to compute the sums, and to bring them here; no samples are added afterwards."""
-        with self._beside:
-            found = [] if self._on_device is None else [self._on_device]
-            if self._counts is not None:
-                found.append(self._loaded())
-                self._add(found[-1], None, None, self._counts, 1 << self._r, FACES)
-            self._arrived = [coming(each[self._Q.size :]) for each in found]
+        self.complete()
+        if self._totals is not None:
+            self._arrived = coming(self._totals)
+
+    def complete(self) -> None:
+        """Start to compute what is left to be computed, which the current stream waits for."""
+        if self._counts is not None:
+            with self._beside:
+                self._load()
+                self._add(None, None, self._counts, 1 << self._r, FACES)
+            self._in_use = (self._counts,)
+            self._counts = None
         self._wait()
 
     def _wait(self) -> None:
@@ -93,23 +116,25 @@ class FaceCovariance:
         """Return the sum over the samples of S_F, shape (r, r), and of the gains in log-determinant."""
         if self._arrived is None:
             self.send()
-        if not self._arrived:
-            return np.zeros_like(self._Q), 0.0
-        small, large = np.reshape(sum(arrived() for arrived in self._arrived), (2, -1))
+        return self.of_totals(np.zeros(self.length(self._r)) if self._arrived is None else self._arrived())
+
+    def of_totals(self, totals: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+        """Return sums, shape (:meth:`length`,), as :meth:`total` does."""
+        small, large = totals.reshape(2, -1)
         return unpacked(small + large, self._r)
 
-    def _loaded(self) -> Any:
-        """Return Q and sums of zero, one after the other, on the device."""
-        n_entries = self._r * (self._r + 1) // 2 + 1
-        return cupy().asarray(np.concatenate([self._Q.ravel(), np.zeros(2 * n_entries)]))
+    def _load(self) -> None:
+        """Put Q / noise and sums of zero on the device, if they are not there."""
+        if self._Q is None:
+            self._Q = going(self._over_noise)
+        if self._totals is None:
+            self._totals = cupy().zeros(self.length(self._r))
 
-    def _add(self, loaded: Any, Ht: Any, weights: Any, counts: Any, n: int, unit: int) -> None:
+    def _add(self, Ht: Any, weights: Any, counts: Any, n: int, unit: int) -> None:
         """Add the covariances of samples, or of faces that were counted.
 
         Parameters
         ----------
-        loaded : array
-            Q, and the sums to add to.
         Ht, weights
             As in :meth:`add`, or None.
         counts : array of shape (2^r,), optional
@@ -119,14 +144,13 @@ class FaceCovariance:
         unit : int
             Number of them that one block adds up.
         """
-        r = self._r
-        Q, totals = loaded[: r * r], loaded[r * r :].reshape(2, -1)
+        r, totals = self._r, self._totals.reshape(2, -1)
         real = "float" if Ht is None else REAL[Ht.dtype]
         n_units = -(-n // unit)
         sums = cupy().empty((n_units, totals.shape[1]))
         for fewest, most, total in ((2, min(r, SMALL), totals[0]), (SMALL + 1, r, totals[1])):
             if fewest <= most:
-                add_covariances(Ht, weights, counts, n, r, fewest, most, Q, sums, unit, REAL=real)
+                add_covariances(Ht, weights, counts, n, r, fewest, most, self._Q, sums, unit, REAL=real)
                 add_up(sums, total, RUN // unit)
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "as_rows",
     "attribute",
     "even",
+    "solve_few",
     "solve_h",
     "start_inside",
     "start_many",
@@ -66,7 +67,7 @@ def solve_h(Q: NDArray[Any], Bt: Any, a: NDArray[Any], Ht0: Any = None, out: Any
     result = out if out.flags.c_contiguous else cupy().empty(Bt.shape, Bt.dtype)
     start = None if Ht0 is None else as_rows(Ht0, Bt.dtype)
     Q, weights, unit, tol = _in_units(np.asarray(Q, np.float64).tobytes(), np.asarray(a, np.float64).tobytes())
-    solve = _solve_inside if np.any(a) else _solve_few if len(Q) <= FEW else _solve_many
+    solve = _solve_inside if np.any(a) else solve_few if len(Q) <= FEW else _solve_many
     solve(Q, as_rows(Bt), weights, start, result, unit, tol)
     if result is not out:
         out[...] = result
@@ -131,16 +132,36 @@ def _room_in(numbers: int, lanes: int) -> tuple[int, int, dict[str, int]]:
 # -- few components ----------------------------------------------------------------------------------------------------
 
 
-def _solve_few(
-    Q: NDArray[np.float64], Bt: Any, weights: NDArray[np.float64], Ht0: Any, out: Any, unit: float, tol: float
+def solve_few(
+    Q: NDArray[np.float64],
+    Bt: Any,
+    weights: NDArray[np.float64],
+    Ht0: Any,
+    out: Any,
+    unit: float,
+    tol: float,
+    not_finite: Any = None,
 ) -> None:
+    """Start the search of faces for few components, without a prior.
+
+    Parameters
+    ----------
+    Q : array of shape (r, r), of NumPy
+        W'W / scale.
+    Bt, Ht0, out : array of shape (n, r)
+        As in :func:`solve_h`; ``out`` is contiguous.
+    weights : array of shape (r,), of NumPy
+        Weights of the logarithms over the scale.
+    unit, tol, not_finite
+        As in :func:`start_inside`.
+    """
     n, r = Bt.shape
     given, has_inverse = _given(Q.tobytes(), r, float(weights[0]))
     kept = cupy().empty(r * (r + 1))
     tile = 512 // Bt.dtype.itemsize * (THREADS // 32)
     args = (Bt, Ht0, out, np.int64(n), np.float64(unit), np.int32(has_inverse), given, kept)
     launch("h_few", "solve_few", _blocks(n, tile), args, R=r, THREADS=THREADS, REAL=REAL[Bt.dtype])
-    start_inside(kept, None, Bt, None, out, unit, tol, only_marked=True)
+    start_inside(kept, None, Bt, None, out, unit, tol, only_marked=True, not_finite=not_finite)
 
 
 @lru_cache(maxsize=8)
@@ -342,7 +363,17 @@ def _solve_inside(
 
 
 def start_inside(
-    Q: Any, units: Any, Bt: Any, Ht0: Any, out: Any, unit: float, tol: float, *, only_marked: bool, weights: Any = None
+    Q: Any,
+    units: Any,
+    Bt: Any,
+    Ht0: Any,
+    out: Any,
+    unit: float,
+    tol: float,
+    *,
+    only_marked: bool,
+    weights: Any = None,
+    not_finite: Any = None,
 ) -> None:
     """Start the interior-point method.
 
@@ -360,6 +391,8 @@ def start_inside(
         Whether to take only samples that are marked in ``out``.
     weights : array of shape (r,), optional
         Weights of the logarithms in squared units of the data, if each sample has a unit of its own.
+    not_finite : array of shape (1,), uint64, optional
+        Where to count entries of Bt, of samples that are taken, that are not finite.
     """
     n, r = Bt.shape
     lanes, slots = (4, 3) if r <= 12 else (8, -(-r // 8)) if r <= 32 else (32, -(-r // 32))
@@ -375,4 +408,4 @@ def start_inside(
         blocks = min(blocks, 2 * attribute("MultiProcessorCount"))
         rooms = cupy().empty(numbers * (threads // lanes) * blocks)
     constants = {"THREADS": threads, **outside, **constants}
-    launch("h_inside", "solve_inside", blocks, (*args, rooms), shared=shared, **constants)
+    launch("h_inside", "solve_inside", blocks, (*args, rooms, not_finite), shared=shared, **constants)

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dbmd._utils.arrays import is_sparse
 from dbmd.kernels import _gpu_sparse
@@ -106,13 +107,20 @@ class Sums:
         Number of memberships of a sample.
     dtype : dtype
         Of the samples, float32 or float64.
+    total : array of CuPy of shape (length(m, r, norms),), float64, optional
+        Where to add them up, zeros.
     """
 
-    def __init__(self, m: int, r: int, dtype: Any) -> None:
+    def __init__(self, m: int, r: int, dtype: Any, total: Any = None) -> None:
         self._m, self._r, self._dtype = m, r, np.dtype(dtype)
-        self._norms = False
+        self._norms = total is not None and total.size == self.length(m, r, norms=True)
         self._arrived: Any = None  # returns the total when it is here
-        self._total: Any = None  # X H^T, shape (r or r + 2, m), and after it the Gram matrix, shape (r + 1, r + 1)
+        self._total = total
+
+    @staticmethod
+    def length(m: int, r: int, *, norms: bool) -> int:
+        """Return how many numbers the sums are: X H^T, shape (r or r + 2, m), and the Gram matrix of (H, 1)."""
+        return (r + 2 * norms) * m + (r + 1) ** 2
 
     def add(self, Xt: Any, Ht: Any, weights: Any = None, *, norms: bool = False) -> None:
         """Add samples.
@@ -128,10 +136,11 @@ class Sums:
         norms : bool
             Whether the sums of the samples and of their squares are needed as well: for all samples, or for none.
         """
+        self._arrived = None
         xp, n, outputs = cupy(), Xt.shape[0], self._r + 2 * norms
         if self._total is None:
             self._norms = norms
-            self._total = xp.zeros(outputs * self._m + (self._r + 1) ** 2)
+            self._total = xp.zeros(self.length(self._m, self._r, norms=norms))
         assert self._norms == norms
         Ht = xp.ascontiguousarray(Ht)
         weights = NONE if weights is None else xp.ascontiguousarray(weights, np.float64)
@@ -197,12 +206,16 @@ class Sums:
 
     def total(self) -> SampleSums:
         """Return the sums over the samples so far, as arrays of NumPy."""
-        m, r = self._m, self._r
-        outputs = r + 2 * self._norms
         if self._arrived is None:
             self.send()
-        packed = np.zeros(outputs * m + (r + 1) ** 2) if self._arrived is None else self._arrived()
-        columns = packed[: outputs * m].reshape(outputs, m)
-        gram = packed[outputs * m :].reshape(r + 1, r + 1)
+        length = self.length(self._m, self._r, norms=self._norms)
+        return self.of_total(np.zeros(length) if self._arrived is None else self._arrived())
+
+    def of_total(self, total: NDArray[np.float64]) -> SampleSums:
+        """Return the sums, shape (:meth:`length`,), one by one."""
+        m, r = self._m, self._r
+        outputs = r + 2 * self._norms
+        columns = total[: outputs * m].reshape(outputs, m)
+        gram = total[outputs * m :].reshape(r + 1, r + 1)
         totals, squares = columns[r:] if self._norms else np.zeros((2, m))
         return SampleSums(columns[:r].T, gram[:r, :r], gram[r, :r], float(gram[r, r]), totals, squares)

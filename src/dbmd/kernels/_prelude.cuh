@@ -105,6 +105,10 @@ static void copy_later(void *to, const void *from, bool is_wanted) {
     }
 }
 static void end_copies() {}
+template <class Number>
+static void atomicAdd(Number *to, Number number) {
+    *to += number;
+}
 template <int N>
 static void wait_copies() {}
 

@@ -1,10 +1,5 @@
 // How many samples are on each face of the simplex, for few components.
 
-#ifndef __CUDACC__
-INLINE void atomicAdd(unsigned *to, unsigned number) { *to += number; }
-INLINE void atomicAdd(unsigned long long *to, unsigned long long number) { *to += number; }
-#endif
-
 #define POSITIVE 1e-6  // as in _faces.py
 
 // Count the samples on each face: whole numbers, whose sums do not depend on the order.

@@ -15,6 +15,7 @@ from dbmd.kernels._gpu_covariance import FaceCovariance, sum_log
 from dbmd.kernels._gpu_fill import locate, put, put_products
 from dbmd.kernels._gpu_gaps import GapCovariance, solve_h_with_gaps
 from dbmd.kernels._gpu_h_step import solve_h
+from dbmd.kernels._gpu_pass import Pass
 from dbmd.kernels._gpu_products import products
 from dbmd.kernels._gpu_sparse import csr
 from dbmd.kernels._gpu_sums import Sums
@@ -22,6 +23,7 @@ from dbmd.kernels._gpu_sums import Sums
 __all__ = [
     "FaceCovariance",
     "GapCovariance",
+    "Pass",
     "Sums",
     "asarray",
     "coming",

@@ -69,6 +69,10 @@ class Evidence:
         """Return the positions of those rows, by their numbers in the whole data, that have a covariance computed."""
         return np.flatnonzero(golden(rows) < 1.0 / self.one_in)
 
+    def noise(self, source_code: int, sigma2: Float) -> float:
+        """Return the variance of the noise of a source in the plane of W, with noise levels of shape (n_sources,)."""
+        return self.excess[source_code] * float(sigma2[source_code])
+
     def cost(self, source_code: int, S: Float, log_det: float, Q: Float, sigma2: float) -> float:
         """Return what the memberships of a source add to the objective, in addition to the expected squares.
 
