@@ -48,15 +48,28 @@ def coming(array: Any) -> Callable[[], NDArray[Any]]:
     return arrived
 
 
-def going(array: NDArray[Any]) -> Any:
-    """Start to copy a small array to the device, through pinned memory; return the array that it becomes there."""
-    there = cupy().empty(array.shape, array.dtype)
+def going(*arrays: NDArray[Any], dtype: Any) -> Any:
+    """Start to copy small arrays to the device, through pinned memory.
+
+    Parameters
+    ----------
+    *arrays : arrays
+        The copy is under way when they are changed.
+    dtype : dtype
+        What their entries become.
+
+    Returns
+    -------
+    array of CuPy of shape (number of all entries,)
+        The entries of one array after the other.
+    """
+    there = cupy().empty(sum(array.size for array in arrays), dtype)
     ways = _ways(cupy().cuda.runtime.getDevice(), threading.get_ident())
     way = ways[0]  # the one that was used longest ago
-    if way is None or len(way.memory) < array.nbytes:
-        way = ways[0] = _Way(array.nbytes)
+    if way is None or len(way.memory) < there.nbytes:
+        way = ways[0] = _Way(there.nbytes)
     ways.rotate(-1)
-    way.send(array, there)
+    way.send(arrays, there)
     return there
 
 
@@ -77,11 +90,15 @@ class _Way:
             self.memory = np.empty(size, np.uint8)
         self._copied = cuda.Event(disable_timing=True)
 
-    def send(self, array: NDArray[Any], there: Any) -> None:
-        """Start to copy an array to one of the device."""
+    def send(self, arrays: tuple[NDArray[Any], ...], there: Any) -> None:
+        """Start to copy arrays to one of the device."""
         self._copied.synchronize()
-        here = self.memory[: array.nbytes].view(array.dtype).reshape(array.shape)
-        np.copyto(here, array)
+        here = self.memory[: there.nbytes].view(there.dtype)
+        first = 0
+        for array in arrays:
+            end = first + array.size
+            np.copyto(here[first:end].reshape(array.shape), array, casting="same_kind")
+            first = end
         there.set(here)
         self._copied.record()
 

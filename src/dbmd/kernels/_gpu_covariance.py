@@ -39,14 +39,20 @@ class FaceCovariance:
         Gram matrix of W, about any origin, in squared units of the data.
     noise : float
         Variance of the noise in the plane of W, in squared units of the data.
-    totals : array of CuPy of shape (:meth:`length`,), optional
-        Where to add them up, zeros.
+    room : tuple of arrays of CuPy, optional
+        For few components: Q / noise, shape (r, r), and zeros, one after the other, for the sums, shape
+        (:meth:`length`,), and for the numbers of samples on each face, shape (2^r,).
     """
 
-    def __init__(self, Q: NDArray[np.float64], noise: float, totals: Any = None) -> None:
-        self._r, self._over_noise = len(Q), Q / noise
-        self._Q: Any = None  # the same on the device
-        self._totals = totals
+    def __init__(self, Q: NDArray[np.float64], noise: float, room: tuple[Any, Any] | None = None) -> None:
+        self._r, self._given, self._noise = len(Q), Q, noise
+        self._Q: Any = None  # Q / noise on the device
+        self._totals: Any = None
+        self._new_counts: Any = None  # zeros
+        if room is not None:
+            self._Q, zeros = room
+            n_sums = self.length(self._r)
+            self._totals, self._new_counts = zeros[:n_sums], zeros[n_sums:].view(np.uint64)
         self._counts: Any = None  # samples on each face
         self._arrived: Any = None  # returns the sums when they are here
         self._beside = stream_beside()
@@ -80,7 +86,8 @@ class FaceCovariance:
                 self._add(Ht, weights, None, n, FEWER if r <= 64 else UNIT)
                 return
             if self._counts is None:
-                self._counts = cupy().zeros(1 << r, np.uint64)
+                self._counts = cupy().zeros(1 << r, np.uint64) if self._new_counts is None else self._new_counts
+                self._new_counts = None
             blocks = min(-(-n // 512), 2 * attribute("MultiProcessorCount"))
             args = (Ht, np.int64(n), np.int32(r), self._counts)
             launch("face_counts", "count_faces", blocks, args, shared=4 << r, THREADS=512, REAL=REAL[Ht.dtype])
@@ -126,7 +133,7 @@ class FaceCovariance:
     def _load(self) -> None:
         """Put Q / noise and sums of zero on the device, if they are not there."""
         if self._Q is None:
-            self._Q = going(self._over_noise)
+            self._Q = going(self._given / self._noise, dtype=np.float64)
         if self._totals is None:
             self._totals = cupy().zeros(self.length(self._r))
 
@@ -151,7 +158,7 @@ class FaceCovariance:
         for fewest, most, total in ((2, min(r, SMALL), totals[0]), (SMALL + 1, r, totals[1])):
             if fewest <= most:
                 add_covariances(Ht, weights, counts, n, r, fewest, most, self._Q, sums, unit, REAL=real)
-                add_up(sums, total, RUN // unit)
+                add_up(sums, total, RUN // unit if counts is None else None)
 
 
 def add_covariances(
@@ -208,13 +215,19 @@ def _lists(r: int, most: int, groups: int, unit: int) -> int:
     return even(8 * groups + 4 * groups + 2 * groups * r + 4 * unit + most * (most + 1))
 
 
-def add_up(sums: Any, total: Any, per_run: int) -> None:
-    """Add the rows of ``sums``, shape (n, k), to ``total``, shape (k,), in place: ``per_run`` rows at a time."""
+def add_up(sums: Any, total: Any, per_run: int | None) -> None:
+    """Add the rows of ``sums``, shape (n, k), to ``total``, shape (k,), in place.
+
+    They are added ``per_run`` rows at a time, or, without that, one by one.
+    """
     n, k = sums.shape
-    runs = cupy().empty((-(-n // per_run), k))
-    constants: dict[str, Any] = {"THREADS": 64, "UNIT": UNIT, "PER_RUN": per_run, "REAL": "float"}
-    launch("runs", "add_rows", min(-(-runs.size // 64), 1 << 14), (sums, np.int64(n), np.int32(k), runs), **constants)
-    launch("runs", "add_up", -(-k // 64), (runs, np.int64(len(runs)), np.int32(k), total), **constants)
+    constants: dict[str, Any] = {"THREADS": 64, "UNIT": UNIT, "PER_RUN": per_run or 1, "REAL": "float"}
+    if per_run is not None:
+        runs = cupy().empty((-(-n // per_run), k))
+        args = (sums, np.int64(n), np.int32(k), runs)
+        launch("runs", "add_rows", min(-(-runs.size // 64), 1 << 14), args, **constants)
+        sums = runs
+    launch("runs", "add_up", -(-k // 64), (sums, np.int64(len(sums)), np.int32(k), total), **constants)
 
 
 def unpacked(total: NDArray[np.float64], r: int) -> tuple[NDArray[np.float64], float]:

@@ -140,9 +140,10 @@ def solve_few(
     out: Any,
     unit: float,
     tol: float,
-    not_finite: Any = None,
-) -> None:
-    """Start the search of faces for few components, without a prior.
+    counted: Any = None,
+    per_noise: float = 0.0,
+) -> Any:
+    """Start the search of faces for few components, without a prior; return what it keeps.
 
     Parameters
     ----------
@@ -152,16 +153,24 @@ def solve_few(
         As in :func:`solve_h`; ``out`` is contiguous.
     weights : array of shape (r,), of NumPy
         Weights of the logarithms over the scale.
-    unit, tol, not_finite
+    unit, tol, counted
         As in :func:`start_inside`.
+    per_noise : float
+        Scale over the variance of the noise.
+
+    Returns
+    -------
+    array of shape (2 r^2 + r,), float64
+        Q and the weights, one after the other, and Q times ``per_noise``.
     """
     n, r = Bt.shape
     given, has_inverse = _given(Q.tobytes(), r, float(weights[0]))
-    kept = cupy().empty(r * (r + 1))
+    kept = cupy().empty(r * (2 * r + 1))
     tile = 512 // Bt.dtype.itemsize * (THREADS // 32)
-    args = (Bt, Ht0, out, np.int64(n), np.float64(unit), np.int32(has_inverse), given, kept)
-    launch("h_few", "solve_few", _blocks(n, tile), args, R=r, THREADS=THREADS, REAL=REAL[Bt.dtype])
-    start_inside(kept, None, Bt, None, out, unit, tol, only_marked=True, not_finite=not_finite)
+    args = (Bt, Ht0, out, np.int64(n), np.float64(unit), np.int32(has_inverse), given, np.float64(per_noise), kept)
+    launch("h_few", "solve_few", _blocks(n, tile), (*args, counted), R=r, THREADS=THREADS, REAL=REAL[Bt.dtype])
+    start_inside(kept, None, Bt, None, out, unit, tol, only_marked=True, counted=counted)
+    return kept
 
 
 @lru_cache(maxsize=8)
@@ -373,13 +382,13 @@ def start_inside(
     *,
     only_marked: bool,
     weights: Any = None,
-    not_finite: Any = None,
+    counted: Any = None,
 ) -> None:
     """Start the interior-point method.
 
     Parameters
     ----------
-    Q : array of shape (r^2 + r,), or (n, r, r)
+    Q : array of shape (r^2 + r,) or more, or (n, r, r)
         W'W / scale, and the weights of the logarithms; or as in :func:`start_many`.
     units, Bt, Ht0, out
         As in :func:`start_many`. Samples whose memberships are not unique start from the centre.
@@ -391,8 +400,8 @@ def start_inside(
         Whether to take only samples that are marked in ``out``.
     weights : array of shape (r,), optional
         Weights of the logarithms in squared units of the data, if each sample has a unit of its own.
-    not_finite : array of shape (1,), uint64, optional
-        Where to count entries of Bt, of samples that are taken, that are not finite.
+    counted : array of shape (2,), uint64, optional
+        How many samples are marked, and where to count entries of Bt, of samples that are taken, that are not finite.
     """
     n, r = Bt.shape
     lanes, slots = (4, 3) if r <= 12 else (8, -(-r // 8)) if r <= 32 else (32, -(-r // 32))
@@ -408,4 +417,4 @@ def start_inside(
         blocks = min(blocks, 2 * attribute("MultiProcessorCount"))
         rooms = cupy().empty(numbers * (threads // lanes) * blocks)
     constants = {"THREADS": threads, **outside, **constants}
-    launch("h_inside", "solve_inside", blocks, (*args, rooms, not_finite), shared=shared, **constants)
+    launch("h_inside", "solve_inside", blocks, (*args, rooms, counted), shared=shared, **constants)

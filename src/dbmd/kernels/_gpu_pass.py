@@ -8,7 +8,7 @@ and what the host has to compute it computes while the device is busy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ from dbmd.model.statistics import Float
 from dbmd.protocols import Passed
 
 __all__ = ["Pass"]
+
+COUNTS = 2
 
 
 class Pass:
@@ -40,43 +42,78 @@ class Pass:
         *,
         norms: bool,
     ) -> None:
-        m, r = W.shape
-        basis = going(np.concatenate([W.ravel(), [] if offset is None else offset], dtype=dtype, casting="same_kind"))
-        self._W, self._offset = basis[: W.size].reshape(m, r), None if offset is None else basis[W.size :]
+        basis = going(W, dtype=dtype) if offset is None else going(W, offset, dtype=dtype)
+        self._W = (basis if offset is None else basis[: W.size]).reshape(W.shape)
+        self._offset = None if offset is None else basis[W.size :]
         self._gram, self._noise, self._norms = gram, noise, norms
-        self._n_covariance = FaceCovariance.length(r)
-        # Sums of the covariances, sums over the samples, and how many entries of b were not finite.
-        self._found = cupy().zeros(self._n_covariance + Sums.length(m, r, norms=norms) + 1)
-        self._sums = Sums(m, r, dtype, self._found[self._n_covariance : -1])
+        self._room: _Room | None = None
+        self._sums: Sums | None = None
         self._covariance: FaceCovariance | None = None
         self._arrived: Callable[[], NDArray[np.float64]] | None = None
 
     def over(self, Xt: Any, Ht0: Any, out: Any) -> None:
         """Write memberships of samples, and add the samples to the sums."""
         Bt = products(Xt, self._W, self._offset)
+        # All that could wait until the device has something to do.
+        m, r = self._W.shape
+        room = self._room = self._room or _Room.of(m, r, norms=self._norms)
         Q = self._gram()
-        scale, weights, tol = tolerances(Q, np.zeros(len(Q)))
-        not_finite = self._found[-1:].view(np.uint64)
-        solve_few(Q / scale, Bt, weights, Ht0, out, 1.0 / scale, tol, not_finite)
+        scale, weights, tol = tolerances(Q, np.zeros(r))
+        per_noise = 0.0 if self._noise is None else scale / self._noise
+        kept = solve_few(Q / scale, Bt, weights, Ht0, out, 1.0 / scale, tol, room.counted, per_noise)
         solved = cupy().cuda.get_current_stream().record()
+        if self._sums is None:
+            self._sums = Sums(m, r, Xt.dtype, room.sums)
         self._sums.add(Xt, out, norms=self._norms)
         if self._noise is not None:
             if self._covariance is None:
-                self._covariance = FaceCovariance(Q, self._noise, self._found[: self._n_covariance])
+                over_noise = kept[r * (r + 1) :].reshape(r, r)
+                self._covariance = FaceCovariance(Q, self._noise, (over_noise, room.of_covariance))
             self._covariance.add(out, after=solved)
 
     def send(self) -> None:
         """Start to bring the sums here; no samples are added afterwards, and :meth:`total` waits."""
+        assert self._room is not None
         if self._covariance is not None:
             self._covariance.complete()
-        self._arrived = coming(self._found)
+        self._arrived = coming(self._room.found)
 
     def total(self) -> Passed:
         """Return the sums over the samples so far."""
         if self._arrived is None:
             self.send()
-        assert self._arrived is not None
-        found = self._arrived()
-        covariance = None if self._covariance is None else self._covariance.of_totals(found[: self._n_covariance])
-        is_finite = not found[-1:].view(np.uint64)[0]
-        return Passed(self._sums.of_total(found[self._n_covariance : -1]), covariance, is_finite)
+        assert self._arrived is not None and self._room is not None and self._sums is not None
+        found, n_sums = self._arrived(), self._room.sums.size
+        covariance = None if self._covariance is None else self._covariance.of_totals(found[n_sums + COUNTS :])
+        is_finite = not found[n_sums + 1 : n_sums + COUNTS].view(np.uint64).any()
+        return Passed(self._sums.of_total(found[:n_sums]), covariance, is_finite)
+
+
+class _Room(NamedTuple):
+    """Memory for what a pass finds, at first zeros: one array, so that it is cleared once and comes home in one copy.
+
+    Attributes
+    ----------
+    found : array
+        What is to come home: the next two, and the sums of the covariances.
+    sums : array
+        Sums over the samples.
+    counted : array of shape (COUNTS,), uint64
+        How many samples had no face, and how many of their entries of b were not finite.
+    of_covariance : array
+        For :class:`FaceCovariance`: its sums, and what it counts.
+    """
+
+    found: Any
+    sums: Any
+    counted: Any
+    of_covariance: Any
+
+    @classmethod
+    def of(cls, m: int, r: int, *, norms: bool) -> _Room:
+        """Return it for W of shape (m, r), with sums of the samples and of their squares or not."""
+        n_sums = Sums.length(m, r, norms=norms)
+        n_found = n_sums + COUNTS + FaceCovariance.length(r)
+        room = cupy().zeros(n_found + (1 << r))
+        counted = room[n_sums : n_sums + COUNTS].view(np.uint64)
+        return cls(room[:n_found], room[:n_sums], counted, room[n_sums + COUNTS :])

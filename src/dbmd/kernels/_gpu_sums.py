@@ -66,9 +66,10 @@ def plan_of(m: int, r: int, size: int, norms: bool, group: int) -> Plan:
     wide = -(-n_packs // tiles)
     threads = -(-wide // 32) * 32 if wide > MOST_THREADS // 2 else MOST_THREADS  # few of them are idle
     splits = -(-(r + norms) // most)
-    cols = -(-(r + norms) // (4 * splits)) * 4
+    cols = -(-(r + norms) // splits)
+    pitch = -(-cols * size // 16) * 16 // size  # as there
     rows = max(1, 32 * 1024 // ((r + 4) * size))  # at a time, for H H^T
-    room = max(group * cols, 2 * threads, min(rows, group) * (r + 4))
+    room = max(group * pitch, 2 * threads, min(rows, group) * (r + 4))
     room = -(-room // 4) * 4  # what follows is copied 16 bytes at a time
     constants: dict[str, Any] = {"REAL": "float" if size == 4 else "double", "VEC": vec, "PACKS": 1, "COLS": cols}
     constants |= {"GROUP": group, "UNROLL": UNROLL, "DEPTH": DEPTH, "THREADS": threads}

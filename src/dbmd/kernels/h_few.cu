@@ -101,14 +101,18 @@ INLINE unsigned first_face(const Matrices &given, bool has_inverse, const REAL *
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 solve_few(const REAL *__restrict__ Bt, const REAL *Ht0, REAL *out, long long n, double unit, int has_inverse,
-          Matrices given, double *kept) {
+          Matrices given, double per_noise, double *kept, unsigned long long *n_marked) {
     SHARED REAL all_rows[THREADS / WARP][TILE * WIDE];
     SHARED unsigned short all_faces[THREADS / WARP][TILE];
     const int lane = lane_of_warp(), warp = threadIdx.x / WARP;
-    // What solve_inside needs, Q and weights: no copy from the host has to be waited for.
+    // What solve_inside needs, Q and weights, and add_covariances: no copy from the host has to be waited for.
     if (blockIdx.x == 0 && threadIdx.x == 0)
         for (int i = 0; i < R; i++) {
-            for (int j = 0; j < R; j++) kept[i * R + j] = SYMMETRIC(given.M, i, j) - 1.0;
+            for (int j = 0; j < R; j++) {
+                const double entry = SYMMETRIC(given.M, i, j) - 1.0;
+                kept[i * R + j] = entry;
+                kept[R * (R + 1) + i * R + j] = entry * per_noise;
+            }
             kept[R * R + i] = given.weight;
         }
     REAL *rows = all_rows[warp];
@@ -174,6 +178,9 @@ solve_few(const REAL *__restrict__ Bt, const REAL *Ht0, REAL *out, long long n, 
             next += count_bits(done);
         }
         __syncwarp();
+        if (n_marked)
+            for (int t = lane; t < count; t += WARP)
+                if (rows[t * WIDE] == (REAL)MARK) atomicAdd(n_marked, 1ULL);
         for (int e = lane; e < count * R; e += WARP) out[first * R + e] = rows[e / R * WIDE + e % R];
         __syncwarp();
     }

@@ -166,12 +166,14 @@ INLINE void interior_point(const double *__restrict__ Q, const double *a, const 
     if (is_active) FOR_OWN result[c] = h[c] / total;
 }
 
-// Take all samples, or those that are marked: a warp looks at as many at a time as it has threads. Entries of b that are
-// not finite are counted: samples with some are always marked.
+// Take all samples, or those that are marked: a warp looks at as many at a time as it has threads.
+//   counted  how many are marked, and where to count entries of b that are not finite: samples with some are always
+//            marked; or null
 extern "C" __global__ void __launch_bounds__(THREADS, 512 / THREADS)
 solve_inside(const REAL *__restrict__ Bt, const REAL *Ht0, REAL *out, long long n, int r, int only_marked, double unit,
              double tol, const double *__restrict__ Q_of_all, const double *__restrict__ weights,
-             const double *__restrict__ units, double *rooms, unsigned long long *not_finite) {
+             const double *__restrict__ units, double *rooms, unsigned long long *counted) {
+    if (only_marked && counted && counted[0] == 0) return;
     ROOMS(all_rooms, ROOM(r));
     const double *Q = Q_of_all;
     const int lane = lane_of_warp(), group = threadIdx.x / LANES, per_warp = WARP / LANES;
@@ -210,7 +212,7 @@ solve_inside(const REAL *__restrict__ Bt, const REAL *Ht0, REAL *out, long long 
                 b[c] = which >= 0 ? Bt[at + k] * unit : 0.0;
                 h[c] = which >= 0 && warm ? Ht0[at + k] : 1.0 / r;
             }
-            if (not_finite) FOR_OWN if (b[c] - b[c] != 0.0) atomicAdd(not_finite, 1ULL);
+            if (counted) FOR_OWN if (b[c] - b[c] != 0.0) atomicAdd(counted + 1, 1ULL);
             interior_point(Q, a, b, warm, tol, which >= 0, r, A, h, result);
             if (which >= 0) FOR_OWN out[at + k] = (REAL)result[c];
         }

@@ -2,9 +2,9 @@
 // type of the samples (`dense_sums`), those of runs of groups in float64 (`add_groups`), and runs are added one after
 // the other to the total (`add_runs`). Samples are read once.
 //
-// Constants: REAL, VEC (numbers of a load), PACKS (loads of a thread for a sample), COLS (components of a thread, a
-// multiple of four), UNROLL (samples that a thread copies at once), DEPTH (how many times), GROUP (a multiple of
-// UNROLL), THREADS, BLOCKS (per multiprocessor, at least).
+// Constants: REAL, VEC (numbers of a load), PACKS (loads of a thread for a sample), COLS (components of a thread),
+// UNROLL (samples that a thread copies at once), DEPTH (how many times), GROUP (a multiple of UNROLL), THREADS, BLOCKS
+// (per multiprocessor, at least).
 
 #include "_gram.cuh"
 
@@ -12,7 +12,8 @@ struct alignas(VEC * sizeof(REAL)) Pack {
     REAL v[VEC];
 };
 
-#define NARROW (16 / (int)sizeof(REAL))  // memberships of a load
+#define NARROW (16 / (int)sizeof(REAL))                // memberships of a load
+#define PITCH ((COLS + NARROW - 1) / NARROW * NARROW)  // of those of a sample: loads do not straddle two
 struct alignas(16) Narrow {
     REAL v[NARROW];
 };
@@ -31,7 +32,7 @@ __device__ __forceinline__ void tile_sums(
     const REAL *__restrict__ H, const double *__restrict__ weights, int r, int norms,  // their memberships and weights
     int tile, int wide, int split,  // which features, which components
     REAL *__restrict__ parts,  // shape (groups, r + 2 norms, m)
-    REAL *h,  // shared, shape (groups of a block, at_once, COLS)
+    REAL *h,  // shared, shape (groups of a block, at_once, PITCH)
     Pack *arriving  // shared, shape (DEPTH, UNROLL, PACKS, THREADS)
 ) {
     const int groups = groups_of_block(wide), at_once = GROUP / groups / UNROLL * UNROLL;
@@ -63,18 +64,18 @@ __device__ __forceinline__ void tile_sums(
     int stage = 0;
     for (int top = 0; top < GROUP && top < n; top += at_once) {
         __syncthreads();
-        for (int i = threadIdx.x; i < groups * at_once * COLS; i += THREADS) {
-            const int k = first + i % COLS, row = i / COLS % at_once, which = i / COLS / at_once;
+        for (int i = threadIdx.x; i < groups * at_once * PITCH; i += THREADS) {
+            const int k = first + i % PITCH, row = i / PITCH % at_once, which = i / PITCH / at_once;
             const long long number = (long long)which * GROUP + top + row;
             REAL value = 0;
-            if (number < n && top + row < GROUP && k < columns) {
+            if (number < n && top + row < GROUP && i % PITCH < COLS && k < columns) {
                 value = k < r ? H[number * r + k] : REAL(1);
                 if (weights) value = value * weights[number];
             }
             h[i] = value;
         }
         __syncthreads();
-        const REAL *own = h + group * at_once * COLS;
+        const REAL *own = h + group * at_once * PITCH;
         const int end = rows - top < at_once ? rows - top : at_once;
 #pragma unroll 1
         for (int i = 0; i < end; i += UNROLL) {
@@ -87,15 +88,15 @@ __device__ __forceinline__ void tile_sums(
                 for (int p = 0; p < PACKS; ++p) x[p] = arriving[((stage * UNROLL + u) * PACKS + p) * THREADS];
 #pragma unroll
                 for (int k = 0; k < COLS; k += NARROW) {
-                    const Narrow some = *reinterpret_cast<const Narrow *>(own + u * COLS + k);
+                    const Narrow some = *reinterpret_cast<const Narrow *>(own + u * PITCH + k);
 #pragma unroll
                     for (int i = 0; i < PACKS * NARROW * VEC; ++i) {
                         const int p = i / (NARROW * VEC), q = i / VEC % NARROW, v = i % VEC;
-                        sums[p][k + q].v[v] += x[p].v[v] * some.v[q];
+                        if (k + q < COLS) sums[p][k + q].v[v] += x[p].v[v] * some.v[q];
                     }
                 }
                 if (squares) {
-                    const REAL weight = own[u * COLS + r - first];
+                    const REAL weight = own[u * PITCH + r - first];
 #pragma unroll
                     for (int i = 0; i < PACKS * VEC; ++i) {
                         const REAL value = x[i / VEC].v[i % VEC];
@@ -103,7 +104,7 @@ __device__ __forceinline__ void tile_sums(
                     }
                 }
             }
-            own += UNROLL * COLS;
+            own += UNROLL * PITCH;
             stage = stage == DEPTH - 1 ? 0 : stage + 1;
         }
     }
