@@ -113,7 +113,7 @@ class HStep:
         offsets = offsets if offsets is not None and offsets.size else None
         is_near = near_zero and samples.is_contiguous
         shift = np.zeros_like(origin) if is_near else samples.shift_for(origin)
-        c = np.einsum("jk->j", W) / W.shape[1]  # a third of the time of a mean, which the first kernel waits for
+        c = W @ np.full(W.shape[1], 1.0 / W.shape[1])  # a mean takes several times as long, which kernels wait for
         # With a prior, where the H-step stops depends on Q: then it must be the same for dense and sparse samples.
         may_keep = not prior.any()
         if may_keep and is_near and 2.0 * (c @ c) <= np.vdot(W, W) / W.shape[1]:  # as below, without W - c 1'
@@ -125,7 +125,7 @@ class HStep:
         offset = centre @ W_centred if centre.any() else None
         if offsets is not None:
             offset = (centre[:, None] + offsets).T @ W_centred
-        is_plain = not samples.is_sparse and not prior.any() and (evidence is None or evidence.one_in == 1)
+        is_plain = may_keep and not samples.is_sparse and (evidence is None or evidence.one_in == 1)
         at_once = load_pass(samples.kernel) if is_plain else None
         if at_once is not None and W.shape[1] > at_once.MAX_RANK:
             at_once = None

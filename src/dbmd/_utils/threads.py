@@ -45,6 +45,7 @@ class _OfThread(threading.local):
 
     def __init__(self) -> None:
         self.depth = 0
+        self.seen: list[Any] | None = None  # libraries that are limited already
         self.changed: dict[Any, int] = {}
 
 
@@ -65,9 +66,13 @@ class _BlasLimit:
     def begin(self, libraries: list[Any]) -> None:
         """Begin a context."""
         own = self._own
+        if own.depth and own.seen is libraries:
+            own.depth += 1
+            return
         with self._lock:
             self._n_threads += own.depth == 0
             own.depth += 1
+            own.seen = libraries
             for library in libraries:
                 if library.user_api == "blas" and (before := library.get_num_threads()) not in (None, 1):
                     (own.changed if _is_of_thread(library) else self._before).setdefault(library, before)
@@ -77,10 +82,12 @@ class _BlasLimit:
     def end(self) -> None:
         """End a context."""
         own = self._own
+        own.depth -= 1
+        if own.depth:
+            return
         with self._lock:
-            own.depth -= 1
-            self._n_threads -= own.depth == 0
-            for changed, is_last in ((own.changed, own.depth == 0), (self._before, self._n_threads == 0)):
+            self._n_threads -= 1
+            for changed, is_last in ((own.changed, True), (self._before, self._n_threads == 0)):
                 while is_last and changed:
                     library, before = changed.popitem()
                     library.set_num_threads(before)

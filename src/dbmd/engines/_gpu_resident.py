@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,6 +76,17 @@ class Resident(DeviceSamples):
     runs: list[Run]
     beside: Beside
     ready: _Ready | None = None
+
+    def chunks(self, shift: NDArray[np.float64] | None = None) -> Iterator[Chunk]:
+        """Yield the samples, minus a shift of shape (m,) if given, in chunks of one source each."""
+        if shift is None and not self.is_sparse and self.Xt.dtype == self.dtype:
+            return iter(self._views)
+        return super().chunks(shift)
+
+    @cached_property
+    def _views(self) -> list[Chunk]:
+        """The samples as they are, in chunks of one source each: to find them anew delays the first kernel of a pass."""
+        return [*super().chunks()]
 
     def windows(self) -> Iterator[Window]:
         """Yield the samples: all at once, or one of the matrices after the other."""
