@@ -117,7 +117,7 @@ class HStep:
         # With a prior, where the H-step stops depends on Q: then it must be the same for dense and sparse samples.
         may_keep = not prior.any()
         if may_keep and is_near and 2.0 * (c @ c) <= np.vdot(W, W) / W.shape[1]:  # as below, without W - c 1'
-            W_centred, centre = W, np.zeros_like(c)
+            W_centred, centre = W, shift
         else:
             W_centred, centre = W - c[:, None], c - shift
             if may_keep and centre @ centre <= np.vdot(W_centred, W_centred) / W.shape[1]:

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from dbmd.kernels import _cuda, _gpu_covariance, _gpu_h_step, reference
+from dbmd.kernels._gpu_pass import Pass
 from device.blocks.emulator import KERNEL, Found, Schedule, all_threads, why_not
 from device.standin import installed
 from kernels.on_host import load_on_host
@@ -139,7 +140,31 @@ def gaps(gpu, case, rng):
             assert_allclose(one, other, rtol=1e-6, atol=1e-9)
 
 
-PARTS = [products, h_step, sums, covariances, gaps]
+def at_once(gpu, case, rng):
+    if case.r > Pass.MAX_RANK:
+        return
+    W, (Xt, _, _) = rng.normal(size=(case.m, case.r)), case.samples(rng)
+    W[:, 1] = W[:, 0]  # samples on a face with both are marked, and solved from inside
+    for is_finite in (True, False):
+        if not is_finite:
+            Xt[7] = np.nan
+        there, Ht = _cuda.cupy().asarray(Xt), _cuda.cupy().asarray(np.full((case.n, case.r), 1 / case.r, case.dtype))
+        one = Pass(W, None, lambda: W.T @ W, 0.3, Xt.dtype, norms=False)
+        for rows in (slice(100), slice(100, None)):
+            one.over(there[rows], Ht[rows], Ht[rows])
+        found = one.total()
+        assert found.is_finite == is_finite
+        if is_finite:
+            expected, covariance = reference.Sums(case.m, case.r, np.float64), reference.FaceCovariance(W.T @ W, 0.3)
+            expected.add(Xt.astype(np.float64), Ht.get().astype(np.float64))
+            covariance.add(Ht.get())
+            for total, other in zip(found.sums, expected.total(), strict=True):
+                case.close(total, other, scale=10.0)
+            for total, other in zip(found.covariance, covariance.total(), strict=True):
+                assert_allclose(total, other, rtol=1e-7, atol=1e-9)
+
+
+PARTS = [products, h_step, sums, covariances, gaps, at_once]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.r}-{case.dtype.__name__}")
