@@ -85,7 +85,7 @@ class Resident(DeviceSamples):
 
     @cached_property
     def _views(self) -> list[Chunk]:
-        """The samples as they are, in chunks of one source each: to find them anew delays the first kernel of a pass."""
+        """The samples as they are, in chunks of one source each. To find them delays the first kernel of a pass."""
         return [*super().chunks()]
 
     def windows(self) -> Iterator[Window]:

@@ -46,8 +46,8 @@ class Pass:
         self._W = (basis if offset is None else basis[: W.size]).reshape(W.shape)
         self._offset = None if offset is None else basis[W.size :]
         self._gram, self._noise, self._norms = gram, noise, norms
-        self._room: _Room | None = None
-        self._sums: Sums | None = None
+        self._room: Any = None  # from the first samples on: memory, sums over the samples, and those of covariances
+        self._sums: Any = None
         self._covariance: FaceCovariance | None = None
         self._arrived: Callable[[], NDArray[np.float64]] | None = None
 
@@ -56,14 +56,14 @@ class Pass:
         Bt = products(Xt, self._W, self._offset)
         # All that could wait until the device has something to do.
         m, r = self._W.shape
-        room = self._room = self._room or _Room.of(m, r, norms=self._norms)
-        Q = self._gram()
+        if self._room is None:
+            self._room = _Room.of(m, r, norms=self._norms)
+            self._sums = Sums(m, r, Xt.dtype, self._room.sums)
+        room, Q = self._room, self._gram()
         scale, weights, tol = tolerances(Q, np.zeros(r))
         per_noise = 0.0 if self._noise is None else scale / self._noise
         kept = solve_few(Q / scale, Bt, weights, Ht0, out, 1.0 / scale, tol, room.counted, per_noise)
         solved = cupy().cuda.get_current_stream().record()
-        if self._sums is None:
-            self._sums = Sums(m, r, Xt.dtype, room.sums)
         self._sums.add(Xt, out, norms=self._norms)
         if self._noise is not None:
             if self._covariance is None:
@@ -73,7 +73,6 @@ class Pass:
 
     def send(self) -> None:
         """Start to bring the sums here; no samples are added afterwards, and :meth:`total` waits."""
-        assert self._room is not None
         if self._covariance is not None:
             self._covariance.complete()
         self._arrived = coming(self._room.found)
@@ -82,7 +81,7 @@ class Pass:
         """Return the sums over the samples so far."""
         if self._arrived is None:
             self.send()
-        assert self._arrived is not None and self._room is not None and self._sums is not None
+        assert self._arrived is not None
         found, n_sums = self._arrived(), self._room.sums.size
         covariance = None if self._covariance is None else self._covariance.of_totals(found[n_sums + COUNTS :])
         is_finite = not found[n_sums + 1 : n_sums + COUNTS].view(np.uint64).any()
