@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dbmd.registry import names
+from dbmd.registry import load, names
 
 ROOT = Path(__file__).parent.parent
 pytest.importorskip("mypy")
@@ -26,6 +26,10 @@ def test_plug_ins_satisfy_their_protocols_and_what_does_not_is_found(tmp_path):
     for kind, protocol in (("solvers", "Solver"), ("kernels", "Kernel")):
         for name in names(kind):
             lines += [f"import dbmd.{kind}.{name}", f"{kind}_{name}: protocols.{protocol} = dbmd.{kind}.{name}"]
+    for name in names("kernels"):
+        for optional in {"OneLoop", "Pass"} & set(dir(load("kernels", name))):
+            lines.append(f"{name}_{optional}: type[protocols.{optional}] = dbmd.kernels.{name}.{optional}")
+    lines += [f"{name}_clusters: protocols.Clustering = dbmd.kernels.{name}" for name in ("cpu", "reference")]
     for name in names("engines"):
         lines += [f"import dbmd.engines.{name}", f"engines_{name}: protocols.MakeEngine = dbmd.engines.{name}.Engine"]
     lines += [
