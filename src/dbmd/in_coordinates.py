@@ -21,6 +21,7 @@ from dbmd.model.parts import Parts
 from dbmd.model.reduce import ParallelMap
 from dbmd.model.statistics import Float, PerSource, SampleSums, Statistics
 from dbmd.registry import load_clustering, load_one_loop
+from dbmd.source_sums import SourceSums
 
 # Work of a piece, samples times the square of the number of components, divided by the number of pieces: each finds the
 # faces for itself. It does not depend on the machine, because it changes the last digits of the sums.
@@ -148,7 +149,7 @@ def sweep(
             h_step = HStep.prepare(node.samples, V, sigma2=sigma2, prior=prior, origin=nowhere, evidence=evidence)
             chunk = Chunk(source.Xt[rows], c, source.first + rows, weights=source.weights[rows])
             Ht[chunk.rows] = h_step.memberships(chunk, Ht[chunk.rows] if warm else None)
-            others = h_step.sums(c, origin)
+            others = SourceSums(h_step, c, origin)
             others.add(chunk, Ht[chunk.rows], node.samples.first_row, norms=False)
             more, own = others.total().stats, stats[c]
             stats[c] = replace(own, XHt=own.XHt + more.XHt, HHt=own.HHt + more.HHt, h_cost=own.h_cost + more.h_cost)

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from dbmd._utils.arrays import to_host
 from dbmd.data.block import Chunk
-from dbmd.h_step import HStep, SourceSums, Summed
+from dbmd.h_step import HStep
 from dbmd.model.evidence import Evidence
 from dbmd.model.node import Node, continues
 from dbmd.model.parts import Parts
 from dbmd.model.statistics import Float, PerSource, Quadratic, Statistics, Summary
 from dbmd.protocols import NodeFunction
 from dbmd.registry import load_kernel
+from dbmd.source_sums import SourceSums, Summed
 
 
 def sweep(
@@ -179,7 +180,7 @@ def one_pass(
     for chunk in samples.chunks(shift if shift.any() else None):
         chunk = h_step.located(chunk)
         if chunk.source_code not in sums:
-            sums[chunk.source_code] = h_step.sums(chunk.source_code, origin - shift)
+            sums[chunk.source_code] = SourceSums(h_step, chunk.source_code, origin - shift)
         own, Ht0, out = sums[chunk.source_code], None, None
         if Ht is not None and isinstance(chunk.rows, slice):
             out = Ht if chunk.rows == slice(0, len(Ht)) else Ht[chunk.rows]
