@@ -170,16 +170,16 @@ def _rows(Xt: Any, rows: NDArray[np.intp]) -> Any:
     return Xt[namespace(Xt).asarray(rows)]
 
 
-def _leading(pieces: list[Piece], count: int, r: int) -> Float:
-    """Return the leading principal directions of samples about their mean, shape (m, count)."""
+def _leading(pieces: list[Piece], count: int, r: int) -> Any:
+    """Return the leading principal directions of samples about their mean, shape (m, count), here or where those are."""
     n, m = sum(len(piece.weights) for piece in pieces), len(pieces[0].mean)
     if min(n, m) > WIDE * (r + MORE):
         return principal_directions(pieces, count + MORE, 0)[:, :count]
     if m <= n:
-        scatter = np.sum([piece.scattered(np.eye(m)) for piece in pieces], axis=0, dtype=np.float64)
+        scatter = np.sum([to_host(piece.scattered(np.eye(m))) for piece in pieces], axis=0, dtype=np.float64)
         return np.asarray(np.linalg.eigh(scatter)[1][:, ::-1][:, :count])
     roots = [np.sqrt(to_host(piece.weights))[:, None] for piece in pieces]
-    scaled = np.concatenate([(_dense(p.Xt) - p.rest) * root for p, root in zip(pieces, roots, strict=True)])
+    scaled = np.concatenate([(_dense(p.Xt) - to_host(p.rest)) * root for p, root in zip(pieces, roots, strict=True)])
     return np.asarray(np.linalg.svd(scaled, full_matrices=False)[2][:count].T)
 
 

@@ -54,7 +54,7 @@ def reduced(Xt: Any, weights: Float, r: int, seed: int, parallel_map: ParallelMa
     """
     parallel_map = parallel_map if is_here(Xt) else map  # other threads do not know where it is
     pieces = centred(Xt, weights, parallel_map)
-    basis = principal_directions(pieces, r + MORE, seed, parallel_map)
+    basis = to_host(principal_directions(pieces, r + MORE, seed, parallel_map))
     found = [*parallel_map(lambda piece: (to_host(piece.scores(basis)), to_host(piece.norms())), pieces)]
     scores, norms = (np.concatenate(each).astype(np.float64, copy=False) for each in zip(*found, strict=True))
     # A negative difference is rounding.
@@ -69,29 +69,36 @@ def centred(Xt: Any, weights: Float, parallel_map: ParallelMap = map) -> list[Pi
     rows = [slice(i, j) for i, j in pairwise(edges.tolist())]
     dtype = np.dtype(np.float64) if sparse.issparse(Xt) or Xt.dtype != np.float32 else Xt.dtype
     own = xp.asarray(weights / weights.sum(), dtype)
-    about = np.zeros(m, dtype)
+    about = xp.zeros(m, dtype)
     if not sparse.issparse(Xt):  # in float32 the mean is not exact; what it lacks is found from the differences
         about = _total(parallel_map(lambda part: own[part] @ Xt[part], rows)).astype(dtype)
-    there = xp.asarray(about)
-    less = [*parallel_map(lambda part: Xt[part].astype(dtype) if sparse.issparse(Xt) else Xt[part] - there, rows)]
+    less = [*parallel_map(lambda part: Xt[part].astype(dtype) if sparse.issparse(Xt) else Xt[part] - about, rows)]
     rest = _total(parallel_map(lambda part, each: own[part] @ each, rows, less))
-    return [Piece(each, rest, own[part], about + rest) for each, part in zip(less, rows, strict=True)]
+    mean = np.asarray(to_host(about + rest))
+    return [Piece(each, rest, own[part], mean) for each, part in zip(less, rows, strict=True)]
 
 
-def _total(arrays: Iterable[Any]) -> Float:
-    """Return the sum of arrays in float64, in their order."""
-    return np.asarray(np.sum([to_host(array) for array in arrays], axis=0, dtype=np.float64))
+def _total(arrays: Iterable[Any]) -> Any:
+    """Return the sum of arrays of one kind in float64, in their order."""
+    found = list(arrays)
+    if len(found) == 1:
+        return found[0].astype(np.float64)
+    return np.asarray(np.sum(found, axis=0, dtype=np.float64))
 
 
-def principal_directions(pieces: list[Piece], count: int, seed: int, parallel_map: ParallelMap = map) -> Float:
-    """Return the leading principal directions, shape (m, count), orthonormal, by falling variance."""
-    directions = np.random.default_rng(seed).standard_normal((len(pieces[0].mean), count))
+def principal_directions(pieces: list[Piece], count: int, seed: int, parallel_map: ParallelMap = map) -> Any:
+    """Return the leading principal directions, shape (m, count), orthonormal, by falling variance; where samples are.
+
+    Nothing is brought here between two rounds: on a device a round would take as long as the way back and forth.
+    """
+    xp = namespace(pieces[0].Xt)
+    directions = xp.asarray(np.random.default_rng(seed).standard_normal((len(pieces[0].mean), count)))
     some = _part_of(pieces, count, seed)
     for those in [some] * ROUNDS_OF_PART + [pieces] * ROUNDS if len(some) else [pieces] * (ROUNDS + 2):
-        basis = np.linalg.qr(directions)[0]
+        basis = xp.linalg.qr(directions)[0]
         directions = _total(parallel_map(lambda piece: piece.scattered(basis), those))  # noqa: B023
-    left, _, _ = np.linalg.svd(directions, full_matrices=False)
-    return np.asarray(left)
+    basis, triangle = xp.linalg.qr(directions)
+    return basis @ xp.asarray(np.linalg.svd(to_host(triangle))[0])
 
 
 def _part_of(pieces: list[Piece], count: int, seed: int) -> list[Piece]:
@@ -111,16 +118,16 @@ class Piece:
     ----------
     Xt : array or CSR array of shape (n_i, m)
         The samples, less about the mean if they are dense.
-    rest : array of shape (m,)
+    rest : array of shape (m,), float64, where the samples are
         What is still to be subtracted: the mean if they are sparse, else next to nothing.
-    weights : array of shape (n_i,), of the type of the samples
+    weights : array of shape (n_i,), of the type of the samples, where they are
         Weight of each.
     mean : array of shape (m,)
         The mean of all samples.
     """
 
     Xt: Any
-    rest: Float
+    rest: Any
     weights: NDArray[Any]
     mean: Float
 
@@ -129,21 +136,21 @@ class Piece:
         rows = namespace(self.Xt).asarray(rows)
         return Piece(self.Xt[rows], self.rest, self.weights[rows], self.mean)
 
-    def scores(self, basis: Float) -> NDArray[Any]:
+    def scores(self, basis: Any) -> NDArray[Any]:
         """Return the coordinates of the samples along the columns of a basis, shape (n_i, k)."""
         xp, dtype = namespace(self.Xt), self.weights.dtype
+        basis = xp.asarray(basis)
         with np.errstate(invalid="ignore"):  # see dbmd.engines._at_node
-            return xp.asarray(self.Xt @ xp.asarray(basis, dtype) - xp.asarray(self.rest @ basis, dtype))
+            return xp.asarray(self.Xt @ basis.astype(dtype) - (self.rest @ basis).astype(dtype))
 
-    def scattered(self, basis: Float) -> NDArray[Any]:
+    def scattered(self, basis: Any) -> NDArray[Any]:
         """Return the part of this piece in the covariance of all samples times a basis, shape (m, k)."""
         weighted = self.scores(basis) * self.weights[:, None]
         with np.errstate(invalid="ignore"):
-            found = to_host(weighted.T @ self.Xt).T
-        return np.asarray(found - np.outer(self.rest, to_host(weighted.sum(axis=0))))
+            found = (weighted.T @ self.Xt).T
+        return found - namespace(found).outer(self.rest, weighted.sum(axis=0))
 
     def norms(self) -> NDArray[Any]:
         """Return the squared distances from the mean, shape (n_i,)."""
-        xp = namespace(self.Xt)
-        rest = xp.asarray(self.rest, self.weights.dtype)
-        return xp.asarray(squared_norms(self.Xt) - 2.0 * (self.Xt @ rest) + rest @ rest)
+        rest = self.rest.astype(self.weights.dtype)
+        return namespace(self.Xt).asarray(squared_norms(self.Xt) - 2.0 * (self.Xt @ rest) + rest @ rest)
