@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from dbmd._utils.parallel import Threads
-from dbmd._utils.threads import available_threads, one_blas_thread
 from dbmd.model.noise import Noise
 from dbmd.model.objective import explained_variance, objective
 from dbmd.model.offsets import ridge_of
 from dbmd.model.past import PastStatistics
+from dbmd.model.peaks import PeaksOfModel
 from dbmd.model.result import Result, State
 from dbmd.model.statistics import Float
 from dbmd.model.uncertainty import uncertainty
@@ -50,9 +49,7 @@ def finish(state: State, setting: Setting, n_classes: int) -> Result:
     }
     last = partial(survey, **model, origin=origin, n_classes=n_classes, by_energy=by_energy)
     found = setting.engine.ask(last, V)
-    norms = parts.norms(V) if by_energy else None
-    with Threads(available_threads()) as pool, one_blas_thread():
-        sample = found.peaks.with_std(parts.W(V), **model, norms=norms, parallel_map=pool.map)
+    sample = PeaksOfModel(found.peaks, {"W": parts.W(V), **model, "norms": parts.norms(V) if by_energy else None})
     summaries = parts.summaries(found.stats, V, origin)
     explained = explained_variance(found.stats, summaries, setting.n_sources)
     offset_prior, offset_cost = state.offset_prior, 0.0

@@ -15,9 +15,9 @@ import numpy as np
 from scipy import sparse
 
 from dbmd import in_coordinates
-from dbmd._utils.parallel import Threads
+from dbmd._utils.parallel import Threads, kept_threads
 from dbmd._utils.phases import OnPhase, ignore_phase
-from dbmd._utils.threads import available_threads, one_blas_thread
+from dbmd._utils.threads import one_blas_thread
 from dbmd.config import Config
 from dbmd.data.partition import partition
 from dbmd.data.preparation import Preparation
@@ -145,7 +145,8 @@ def find_start(
     D = source_means(sample, setting.n_sources) if parts.n_offsets else None
     centred = sample if D is None else without_offsets(sample, D)
     setting.on_phase("clustering the samples drawn")
-    with Threads(available_threads()) as pool, one_blas_thread():
+    pool = kept_threads()
+    with one_blas_thread():
         # Whatever does not depend on the clusters is done beside them.
         looking = pool.submit(setting.on_sample, sample)
         needs_excess = config.inference == "evidence" and evidence is None

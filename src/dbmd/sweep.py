@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd._utils.arrays import to_host
+from dbmd._utils.arrays import namespace, to_host
 from dbmd.data.block import Chunk
 from dbmd.h_step import HStep
 from dbmd.model.evidence import Evidence
@@ -220,13 +220,21 @@ class Labels:
 
 
 @continues
-def own_labels(node: Node, *, parts: Parts | None = None, norms: Float | None = None) -> tuple[Node, Labels]:
+def own_labels(
+    node: Node,
+    *,
+    numbers: NDArray[np.intp] | None = None,
+    parts: Parts | None = None,
+    norms: Float | None = None,
+) -> tuple[Node, Labels]:
     """Node: send the cluster of each of its samples, by the memberships of the last sweep.
 
     Parameters
     ----------
     node : Node
         With memberships.
+    numbers : array of int of shape (r,), optional
+        The number of each cluster, by default its own.
     parts : Parts, optional
         Which of them are of components; by default all.
     norms : array of shape (r,), optional
@@ -234,5 +242,6 @@ def own_labels(node: Node, *, parts: Parts | None = None, norms: Float | None = 
     """
     assert node.Ht is not None
     Ht = node.Ht if parts is None else parts.shares(node.Ht, norms)
-    labels, dropped = to_host(Ht.argmax(axis=1)), node.samples.dropped()
+    labels, dropped = Ht.argmax(axis=1), node.samples.dropped()
+    labels = to_host(labels if numbers is None else namespace(labels).asarray(numbers)[labels])
     return node, Labels(labels if dropped is None else np.where(dropped, -1, labels))

@@ -1,11 +1,14 @@
 """Work in threads gives what the same work gives one after the other."""
 
+import gc
+import os
 import threading
 import time
+import weakref
 
 import pytest
 
-from dbmd._utils.parallel import Threads
+from dbmd._utils.parallel import Threads, kept_threads
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -62,3 +65,27 @@ def test_no_more_threads_are_started_than_there_is_work_for():
         assert threading.active_count() == before + 6
         end.set()
         assert all(each.result() for each in waiting)
+
+
+def test_kept_threads_are_those_of_this_process(monkeypatch):
+    monkeypatch.setenv("DBMD_NUM_THREADS", "3")
+    threads = kept_threads()
+    assert kept_threads() is threads
+    assert threads.map(abs, [-1, 2]) == [1, 2]
+    monkeypatch.setattr(os, "getpid", lambda: -1)  # as after a fork
+    assert kept_threads() is not threads
+
+
+def test_nothing_is_kept_of_work_that_has_ended():
+    class Result:
+        pass
+
+    with Threads(3) as threads:
+        given, found = [Result() for _ in range(5)], [threads.submit(Result).result() for _ in range(5)]
+        found += threads.map(lambda each: [each, Result()], given)
+        seen = [*map(weakref.ref, given), *map(weakref.ref, found[:5]), weakref.ref(found[5][1])]
+        del given, found
+        deadline = time.monotonic() + 30.0  # a thread may not have ended its part yet
+        while any(each() is not None for each in seen) and time.monotonic() < deadline:
+            gc.collect()
+        assert all(each() is None for each in seen)

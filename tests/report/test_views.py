@@ -253,7 +253,7 @@ def test_all_views_are_bounded_whatever_the_model(large):
     try:
         page = render(large, memberships=found)
     finally:
-        del large.membership_sample_
+        del large._membership_sample
     assert len(page.encode()) < 2_000_000
     d = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
     assert len(d["simplex"]["x"]) == 3000

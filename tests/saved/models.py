@@ -13,7 +13,8 @@ def samples(n=60, m=4, seed=0, dtype=np.float64):
 
 
 def learned(model):
-    return {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
+    found = {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
+    return found | {"membership_sample_": model.membership_sample_}
 
 
 def assert_same(mine, other):

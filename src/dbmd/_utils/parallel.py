@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from functools import cache
 from queue import SimpleQueue
 from threading import Lock, Thread
 from types import TracebackType
 from typing import Any, Self, TypeVar
+
+from dbmd._utils.threads import available_threads
 
 T = TypeVar("T")
 
@@ -27,7 +31,8 @@ class Threads:
     def __init__(self, count: int) -> None:
         self._tasks: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._lock = Lock()
-        self._most, self._threads, self._futures = count - 1, list[Thread](), list[Future[Any]]()
+        self._most, self._threads = count - 1, list[Thread]()
+        self._n_submitted = 0  # that have not ended
 
     def map(self, function: Callable[..., T], *arguments: Iterable[Any]) -> list[T]:
         """Return the results of a function, in order, as ``list(map(function, *arguments))``."""
@@ -56,22 +61,30 @@ class Threads:
 
         def run() -> None:
             try:
-                future.set_result(function(*arguments))
+                result = function(*arguments)
             except BaseException as error:
+                self._count(-1)
                 future.set_exception(error)
+            else:
+                self._count(-1)
+                future.set_result(result)
 
-        if self._started(1):
+        is_started = self._started(1) > 0
+        self._count(1)
+        if is_started:
             self._tasks.put(run)
-            self._futures.append(future)
         else:
             run()
         return future
 
+    def _count(self, change: int) -> None:
+        with self._lock:
+            self._n_submitted += change
+
     def _started(self, count: int) -> int:
         """Return the number of threads, after more were started if there are not so many without work."""
         with self._lock:  # work may ask for work
-            wanted = count + sum(not future.done() for future in self._futures)
-            while len(self._threads) < min(wanted, self._most):
+            while len(self._threads) < min(count + self._n_submitted, self._most):
                 self._threads.append(Thread(target=self._work, name=f"dbmd_{len(self._threads)}", daemon=True))
                 self._threads[-1].start()
             return len(self._threads)
@@ -79,6 +92,7 @@ class Threads:
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
             task()
+            del task  # what it worked on may be large, and the next one may be long in coming
 
     def __enter__(self) -> Self:
         return self
@@ -90,3 +104,13 @@ class Threads:
             self._tasks.put(None)
         for thread in self._threads:
             thread.join()
+
+
+def kept_threads() -> Threads:
+    """Return threads that are kept for the next time: starting a dozen takes as long as some of what they are for."""
+    return _kept_threads(os.getpid(), available_threads())
+
+
+@cache
+def _kept_threads(process: int, count: int) -> Threads:
+    return Threads(count)  # threads do not survive a fork: each process has its own

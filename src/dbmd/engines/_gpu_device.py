@@ -130,8 +130,11 @@ class Device:
         """Give back the memory and end the threads, after what they are doing; without ``wait``, return at once."""
         if not self._is_closed:
             self._is_closed = True
-            self._thread.submit(self._tidy)
+            if not wait:
+                self._thread.submit(self._tidy)
             self._thread.shutdown(wait=wait)
+            if wait:
+                self._tidy()
 
     def _tidy(self) -> None:
         self._helpers.shutdown()

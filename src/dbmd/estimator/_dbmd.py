@@ -30,6 +30,7 @@ from dbmd.estimator._reporting import ReportMixin
 from dbmd.estimator._requests import BriefRequestsMixin
 from dbmd.model.membership_sample import MembershipSample
 from dbmd.model.past import PastStatistics
+from dbmd.model.peaks import PeaksOfModel
 from dbmd.model.profile import Profile
 from dbmd.model.result import Iteration, State
 from dbmd.model.uncertainty import Uncertainty
@@ -296,7 +297,7 @@ class DBMD(
     n_steps_: int
     n_samples_seen_: int
     profile_: Profile
-    membership_sample_: MembershipSample
+    _membership_sample: MembershipSample | PeaksOfModel
     fit_info_: dict[str, Any]
     _past: PastStatistics
     _uncertainty: Uncertainty

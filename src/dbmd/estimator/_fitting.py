@@ -113,9 +113,9 @@ def fit_dataset(
         )
         advisor.look_at_what_was_drawn(engine, resume, seed)
         advisor.look_at_rows_as_given(given, seed)
-        labels = _labels(engine, data, parts, result.W if config.shares == "energy" else None)
-    is_numbered_by_size = isinstance(config.init, str) and np.ndim(config.alpha) == 0
-    order = order_by_size(result, n, parts.n_known) if is_numbered_by_size else np.arange(config.r)
+        is_numbered_by_size = isinstance(config.init, str) and np.ndim(config.alpha) == 0
+        order = order_by_size(result, n, parts.n_known) if is_numbered_by_size else np.arange(config.r)
+        labels = _labels(engine, data, order, parts, result.W if config.shares == "energy" else None)
     before = sum(record.seconds for record in resume.history) if resume is not None else 0.0
     set_learned(
         model,
@@ -182,7 +182,7 @@ def update(model: DBMD, data: Dataset) -> None:
             n_classes=_n_classes(data),
             dtype=data.dtype,
         )
-        labels = _labels(engine, data, parts, result.W if config.shares == "energy" else None)
+        labels = _labels(engine, data, np.arange(r), parts, result.W if config.shares == "energy" else None)
     noise_excess, told = None, model.fit_info_.get("warnings", [])
     if result.evidence is not None:
         noise_excess = np.resize(model.noise_excess_, len(source_names))
@@ -218,15 +218,18 @@ def _n_classes(data: Dataset) -> int:
     return 0 if data.class_names is None else len(data.class_names)
 
 
-def _labels(engine: Engine, data: Dataset, parts: Parts, W: Float | None) -> NDArray[np.intp] | None:
+def _labels(
+    engine: Engine, data: Dataset, order: NDArray[np.intp], parts: Parts, W: Float | None
+) -> NDArray[np.intp] | None:
     """Return the cluster of each sample by the last sweep, shape (n,), if its memberships were kept here.
 
-    Memberships are multiplied by the norms of the components if W, shape (m, r), is given.
+    Clusters are numbered in an order, shape (r,). Memberships are multiplied by the norms of the components if W,
+    shape (m, r), is given.
     """
     if not (data.returns_labels and data.keeps_rows(parts.n_patterns)):
         return None
     norms = None if W is None else parts.norms(W)
-    return engine.ask(partial(own_labels, parts=parts, norms=norms)).values
+    return engine.ask(partial(own_labels, numbers=np.argsort(order), parts=parts, norms=norms)).values
 
 
 def _start(

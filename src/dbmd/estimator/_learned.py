@@ -125,7 +125,7 @@ def learned_attributes(
     order : array of int of shape (r,)
         The order in which to number the components.
     labels : array of int of shape (n,), optional
-        The cluster of each sample, by the numbers of the result; -1 for one that was left out.
+        The cluster of each sample, by its number in that order; -1 for one that was left out.
     seconds : float
         Time that the fit took.
     seed : int, optional
@@ -136,13 +136,13 @@ def learned_attributes(
         "sources_": source_names,
         "noise_variance_": result.sigma2,
         "profile_": profile,
-        "membership_sample_": result.sample.reordered(order),
+        "_membership_sample": result.sample.reordered(order),
         "cluster_sizes_": profile.sizes.sum(axis=0),
         "objective_": result.objective,
         "history_": result.history,
         "n_iter_": len(result.history),
         "fit_info_": _info(result, data, seconds, seed) | {"noise_unit": unit},
-        "labels_": None if labels is None else np.where(labels < 0, -1, np.argsort(order)[labels]),
+        "labels_": labels,
         "_past": result.past.reordered(order),
         "_uncertainty": None if result.uncertainty is None else result.uncertainty.reordered(order),
         "_w_errors": None,  # those of an earlier fit

@@ -25,10 +25,12 @@ from dbmd.estimator._memberships import (
     memberships_of,
 )
 from dbmd.estimator._opening import opened
-from dbmd.estimator._uncertainty import components_std, w_errors
+from dbmd.estimator._uncertainty import components_std, membership_sample, w_errors
 from dbmd.estimator._units import coefficients, in_data_units
 from dbmd.estimator.fitted import FittedArrays
 from dbmd.memberships import labels_of
+from dbmd.model.membership_sample import MembershipSample
+from dbmd.model.peaks import PeaksOfModel
 
 Kind = Literal["peak", "mean"]
 
@@ -39,6 +41,7 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     components_: NDArray[Any]
     component_names_: NDArray[Any]
     labels_: NDArray[np.intp]
+    _membership_sample: MembershipSample | PeaksOfModel
     brightness: bool
     shares: str
     fit: Callable[..., Any]
@@ -57,6 +60,18 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         ``lam`` and the sign (``nonnegative``) are not accounted for.
         """
         return components_std(self)
+
+    @property
+    def membership_sample_(self) -> MembershipSample:
+        """Memberships of up to 3,000 samples, of all sources alike, with row numbers, sources and known classes.
+
+        Their standard deviations, for the components as they are, are found when it is first asked for.
+        """
+        return membership_sample(self)
+
+    @membership_sample_.setter
+    def membership_sample_(self, sample: MembershipSample) -> None:
+        self._membership_sample = sample
 
     @property
     def scaled_components_(self) -> NDArray[Any]:

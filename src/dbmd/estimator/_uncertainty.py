@@ -1,4 +1,4 @@
-"""How uncertain the components of a fitted model are: found when it is first asked for, and kept."""
+"""How uncertain components and memberships of a fitted model are: found when it is first asked for, and kept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dbmd._utils.parallel import kept_threads
+from dbmd._utils.threads import one_blas_thread
 from dbmd.estimator.fitted import FittedArrays
+from dbmd.model.membership_sample import MembershipSample
+from dbmd.model.peaks import PeaksOfModel
 from dbmd.model.uncertainty import Uncertainty
 from dbmd.model.w_error import likely_errors, variance_within
 
@@ -48,3 +52,15 @@ def components_std(model: PredictionMixin) -> NDArray[Any]:
     if fitted.preparation is not None:
         std = fitted.preparation.to_data_units_of_std(std, fitted.W.T)
     return std.astype(model.components_.dtype)
+
+
+def membership_sample(model: PredictionMixin) -> MembershipSample:
+    """Return memberships of some samples, with their standard deviations."""
+    known: MembershipSample | PeaksOfModel | None = getattr(model, "_membership_sample", None)
+    if known is None:
+        raise AttributeError("membership_sample_ is known after a fit; models that an early release saved have none.")
+    if isinstance(known, PeaksOfModel):
+        with one_blas_thread():
+            known = known.found(kept_threads().map)
+        model._membership_sample = known
+    return known

@@ -171,7 +171,7 @@ def _rows(Xt: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def _leading(pieces: list[Piece], count: int, r: int) -> Any:
-    """Return the leading principal directions of samples about their mean, shape (m, count), here or where those are."""
+    """Return the leading principal directions of samples about their mean, shape (m, count), of any kind of array."""
     n, m = sum(len(piece.weights) for piece in pieces), len(pieces[0].mean)
     if min(n, m) > WIDE * (r + MORE):
         return principal_directions(pieces, count + MORE, 0)[:, :count]

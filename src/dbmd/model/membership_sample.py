@@ -12,6 +12,7 @@ from dbmd._utils.arrays import to_host
 from dbmd.model.evidence import golden
 
 MOST, LEAST = 3_000, 50  # samples in all, and of each source however many there are
+SPARE = 1.5  # so many times as many samples are looked at as are to be drawn, if they are spread evenly
 
 
 @dataclass(frozen=True)
@@ -98,10 +99,16 @@ class MembershipSample:
             Their source.
         """
         position, own = golden(rows), golden(self.rows[self.source_codes == source_code])
-        fit = np.flatnonzero(position < (own.max() if len(own) >= self.limit else 1.0))
+        most = own.max() if len(own) >= self.limit else 1.0
+        # Golden numbers are spread evenly: hardly more than those that are drawn have to be looked at again.
+        likely = min(most, SPARE * self.limit / max(len(rows), 1))
+        fit = np.flatnonzero(position < likely)
+        if len(fit) < self.limit and likely < most:
+            fit = np.flatnonzero(position < most)
+        fit, position = to_host(fit), to_host(position[fit])
         if len(fit) > self.limit:
-            fit = fit[np.argpartition(position[fit], self.limit)[: self.limit]]
-        return np.sort(to_host(fit))
+            fit = np.sort(fit[np.argpartition(position, self.limit)[: self.limit]])
+        return fit
 
     def joined(self, other: MembershipSample) -> MembershipSample:
         """Return the samples of both, those of the other last, however many they are."""

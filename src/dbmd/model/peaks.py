@@ -1,7 +1,7 @@
 """Some samples at the peaks of their posteriors, from which their standard deviations follow at the end of a fit.
 
 Which samples are kept is known only when those of all nodes are added. So nodes send what the standard deviations
-follow from, and they are computed once, for the samples that are left.
+follow from, and they are computed once, for the samples that are left, when somebody looks at them.
 """
 
 from __future__ import annotations
@@ -107,6 +107,41 @@ class Peaks:
                 Qs = grams(centred, self.gaps[some], Q)
                 std[some] = model.at(self.Ht[some], self.gradient[some], Qs).std
         return replace(self.sample, std=std)
+
+
+@dataclass(frozen=True)
+class PeaksOfModel:
+    """Peaks in a fitted model, from which the sample with its standard deviations follows when it is asked for.
+
+    Attributes
+    ----------
+    peaks : Peaks
+        The samples.
+    model : dict
+        Arguments of :meth:`Peaks.with_std`.
+    numbers : array of int of shape (n_own,), optional
+        Among the sources of the model, the numbers of those that the samples come from; by default they are all.
+    n_sources : int
+        Number of the sources of the model.
+    order : array of int of shape (r,), optional
+        The order in which the components are numbered.
+    """
+
+    peaks: Peaks
+    model: dict[str, Any]
+    numbers: NDArray[np.intp] | None = None
+    n_sources: int = 1
+    order: NDArray[np.intp] | None = None
+
+    def reordered(self, order: NDArray[np.intp]) -> PeaksOfModel:
+        """Return the sample with its components in another order."""
+        return replace(self, order=order)
+
+    def found(self, parallel_map: ParallelMap = map) -> MembershipSample:
+        """Return the sample, with standard deviations."""
+        sample = self.peaks.with_std(**self.model, parallel_map=parallel_map)
+        sample = sample if self.numbers is None else sample.among(self.numbers, self.n_sources)
+        return sample if self.order is None else sample.reordered(self.order)
 
 
 def peaks_of(sample: MembershipSample, Ht: Any, gradient: Any, gaps: Any = None) -> Peaks:

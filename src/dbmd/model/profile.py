@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dbmd._utils.arrays import namespace, to_host
+from dbmd._utils.arrays import is_here, namespace, to_host
 
 BINS = 50  # of the histograms, equal on [0, 1]
 
@@ -108,13 +108,26 @@ class Profile:
         cluster = Ht.argmax(axis=1)
         bins = np.minimum((Ht * BINS).astype(np.intp), BINS - 1)
         of_component = (bins + BINS * namespace(Ht).arange(r)).ravel()
+        numbers = [(cluster, r), (bins.max(axis=1), BINS), (of_component, r * BINS)]
+        if class_codes is not None:
+            numbers.append((class_codes * r + cluster, self.contingency.size))
+        counts, largest, memberships, *pairs = _counts(numbers)
         self.n[source_code] += n
-        self.counts[source_code] += to_host(np.bincount(cluster, minlength=r))
+        self.counts[source_code] += counts
         # A product is many times as fast as a sum over rows.
         weights = np.ones_like(Ht[:, 0], np.float64) if weights is None else weights
         self.sizes[source_code] += to_host(weights @ Ht.astype(np.float64, copy=False))
-        self.largest[source_code] += to_host(np.bincount(bins.max(axis=1), minlength=BINS))
-        self.memberships[:] += to_host(np.bincount(of_component, minlength=r * BINS)).reshape(r, BINS)
-        if class_codes is not None:
-            pairs = np.bincount(class_codes * r + cluster, minlength=self.contingency.size)
-            self.contingency[:] += to_host(pairs).reshape(self.contingency.shape)
+        self.largest[source_code] += largest
+        self.memberships[:] += memberships.reshape(r, BINS)
+        for found in pairs:
+            self.contingency[:] += found.reshape(self.contingency.shape)
+
+
+def _counts(numbers: list[tuple[NDArray[np.intp], int]]) -> list[NDArray[np.intp]]:
+    """Return how often each number is in each of some arrays, which come with how many numbers there are."""
+    if is_here(numbers[0][0]):
+        return [np.bincount(each, minlength=length) for each, length in numbers]
+    # Elsewhere all are counted at once: each count would be waited for.
+    starts = np.cumsum([0, *(length for _, length in numbers)]).tolist()
+    joined = np.concatenate([each + start for (each, _), start in zip(numbers, starts[:-1], strict=True)])
+    return np.split(to_host(np.bincount(joined, minlength=starts[-1])), starts[1:-1])

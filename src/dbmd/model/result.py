@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from dbmd._utils.fields import COUNT, FLAG, NOT_NEGATIVE, NUMBER, check_fields, check_known
 from dbmd.model.evidence import Evidence
 from dbmd.model.lbfgs import LBFGS
-from dbmd.model.membership_sample import MembershipSample
 from dbmd.model.objective import Objective
 from dbmd.model.offsets import OffsetPrior
 from dbmd.model.past import PastStatistics
+from dbmd.model.peaks import PeaksOfModel
 from dbmd.model.profile import Profile
 from dbmd.model.statistics import Float
 from dbmd.model.uncertainty import Uncertainty
@@ -168,8 +168,8 @@ class Result:
         Whether the last change was below the tolerance; None after a single step.
     profile : Profile
         Counts and histograms of the memberships.
-    sample : MembershipSample
-        Memberships of some samples.
+    sample : PeaksOfModel
+        Memberships of some samples; their standard deviations are found when somebody looks at them.
     explained : array of shape (n_sources + 1,)
         Fraction of the variance about the mean that the model explains: of each source, and of all data.
     past : PastStatistics
@@ -191,7 +191,7 @@ class Result:
     history: list[Iteration]
     converged: bool | None
     profile: Profile
-    sample: MembershipSample
+    sample: PeaksOfModel
     explained: Float
     past: PastStatistics
     offsets: Float | None = None
