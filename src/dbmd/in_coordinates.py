@@ -7,11 +7,12 @@ is one call for each piece of its samples, side by side (:class:`dbmd.protocols.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dbmd.data.block import Block, Chunk
 from dbmd.h_step import HStep
@@ -20,12 +21,13 @@ from dbmd.model.node import Node
 from dbmd.model.parts import Parts
 from dbmd.model.reduce import ParallelMap
 from dbmd.model.statistics import Float, PerSource, SampleSums, Statistics
+from dbmd.protocols import OneLoop
 from dbmd.registry import load_clustering, load_one_loop
 from dbmd.source_sums import SourceSums
 
-# Work of a piece, samples times the square of the number of components, divided by the number of pieces: each finds the
-# faces for itself. It does not depend on the machine, because it changes the last digits of the sums.
-PIECE_WORK, PIECES = 25_000, 16
+# Work of two pieces, samples times the square of the number of components, divided by the number of pairs: each piece
+# finds maps of faces for itself. It does not depend on the machine, because it changes the last digits of the sums.
+PAIR_WORK, PAIRS = 200_000, 8
 
 
 @dataclass(frozen=True)
@@ -36,14 +38,8 @@ class OfSource:
     ----------
     source_code : int
         The source.
-    Xt : array of shape (n, m)
-        Its samples.
-    weights, roots : array of shape (n,)
-        How often each counts, and the square roots of that.
-    pieces : tuple of slice
-        Their rows, piece by piece.
-    first : int
-        Number of the first row in the block.
+    loop : OneLoop
+        Has its samples, weights and memberships.
     n : float
         Sum of the weights.
     totals, squares : array of shape (m,)
@@ -51,11 +47,7 @@ class OfSource:
     """
 
     source_code: int
-    Xt: Float
-    weights: Float
-    roots: Float
-    pieces: tuple[slice, ...]
-    first: int
+    loop: OneLoop
     n: float
     totals: Float
     squares: Float
@@ -65,12 +57,10 @@ class OfSource:
         """Return those of consecutive rows of a block, for r components."""
         Xt, n = block.Xt[rows], rows.stop - rows.start
         weights = np.ones(n) if block.weights is None else block.weights[rows]
-        count = int(np.clip(np.sqrt(n * r**2 / PIECE_WORK), 1, PIECES))
-        pieces = tuple(slice(i, j) for i, j in pairwise(np.linspace(0, n, count + 1).astype(int).tolist()))
+        n_pieces = 2 * int(np.clip(np.sqrt(n * r**2 / PAIR_WORK), 1, PAIRS))
+        loop = load_one_loop(block.kernel)(Xt, weights, r, n_pieces)
         squares = weights @ np.square(Xt) + block.off.get(source_code, 0.0) / Xt.shape[1]
-        return cls(
-            source_code, Xt, weights, np.sqrt(weights), pieces, rows.start, float(weights.sum()), weights @ Xt, squares
-        )
+        return cls(source_code, loop, float(weights.sum()), weights @ Xt, squares)
 
     def statistics(self, XHt: Float, HHt: Float, origin: Float) -> Statistics:
         """Return the statistics about an origin from those sums over the samples that depend on memberships."""
@@ -83,10 +73,10 @@ def nearest(node: Node, V: Float, *, origin: Float, parts: Parts | None = None) 
 
     As :func:`dbmd.model.start.nearest`, for a node as :func:`sweep` needs it.
     """
-    sources, centres = _sources(node, V), np.ascontiguousarray(V.T)
+    sources, centres = _sources(node, V.shape[1]), np.ascontiguousarray(V.T)
     find, stats = load_clustering(node.samples.kernel).sums_of_nearest, PerSource[Statistics]()
     for source in sources:
-        sums, sizes = find(source.Xt, source.weights, centres)
+        sums, sizes = find(source.loop.Xt, source.loop.weights, centres)
         stats[source.source_code] = source.statistics(sums.T, np.diag(sizes), origin)
     return replace(node, scratch=sources), stats
 
@@ -118,50 +108,42 @@ def sweep(
     parallel_map : callable
         As ``map``; it may run in threads, which do not change the result.
     """
-    sources, r = _sources(node, V), V.shape[1]
-    warm = warm and node.Ht is not None
-    Ht = np.empty((node.samples.shape[0], r)) if node.Ht is None else node.Ht
+    sources = _sources(node, V.shape[1])
     centre = V.mean(axis=1)
     W = V - centre[:, None]
-    Q = W.T @ W
-    loop = load_one_loop(node.samples.kernel)(W, centre @ W, Q)
-    work = [(source, rows, source.first + rows.start) for source in sources for rows in source.pieces]
-    sums = np.zeros((len(work), loop.size))
-
-    def over(source: OfSource, rows: slice, first: int, out: Float) -> NDArray[np.intp]:
-        c, own = source.source_code, Ht[first : first + rows.stop - rows.start]
-        noise = None if evidence is None else evidence.excess[c] * float(sigma2[c])
-        return loop.over(source.Xt[rows], source.roots[rows], own, noise, out, warm=warm)
-
-    left = [*parallel_map(over, *zip(*work, strict=True), sums)]
-    stats, piece = PerSource[Statistics](), 0
+    offset, Q = centre @ W, W.T @ W
+    work: list[Callable[[], None]] = []
     for source in sources:
-        c, pieces = source.source_code, slice(piece, piece + len(source.pieces))
-        piece = pieces.stop
-        XHt, HHt, S, log_det = loop.parts_of(sums[pieces].sum(axis=0))
-        stats[c] = source.statistics(XHt, HHt, origin)
+        noise = None if evidence is None else evidence.noise(source.source_code, sigma2)
+        work += source.loop.prepare(W, offset, Q, noise)
+    deque(parallel_map(lambda piece: piece(), work), maxlen=0)
+    stats = PerSource[Statistics]()
+    for source in sources:
+        c, found = source.source_code, source.loop.total()
+        stats[c] = source.statistics(found.XHt, found.HHt, origin)
         if evidence is not None:
-            stats[c] = stats[c].with_covariance(S, evidence.cost(c, S, log_det, Q, float(sigma2[c])))
-        if any(map(len, left[pieces])):
-            rows = np.concatenate([p.start + each for p, each in zip(source.pieces, left[pieces], strict=True)])
+            cost = evidence.cost(c, found.S, found.log_det, Q, float(sigma2[c]))
+            stats[c] = stats[c].with_covariance(found.S, cost)
+        if len(found.left):
             # The kernel knows another way for them, which is that of any samples.
-            nowhere = np.zeros_like(origin)
+            loop, rows, nowhere = source.loop, found.left, np.zeros_like(origin)
             h_step = HStep.prepare(node.samples, V, sigma2=sigma2, prior=prior, origin=nowhere, evidence=evidence)
-            chunk = Chunk(source.Xt[rows], c, source.first + rows, weights=source.weights[rows])
-            Ht[chunk.rows] = h_step.memberships(chunk, Ht[chunk.rows] if warm else None)
+            chunk = Chunk(loop.Xt[rows], c, rows, weights=loop.weights[rows])
+            loop.Ht[rows] = h_step.memberships(chunk)
             others = SourceSums(h_step, c, origin)
-            others.add(chunk, Ht[chunk.rows], node.samples.first_row, norms=False)
+            others.add(chunk, loop.Ht[rows], 0, norms=False)
             more, own = others.total().stats, stats[c]
             stats[c] = replace(own, XHt=own.XHt + more.XHt, HHt=own.HHt + more.HHt, h_cost=own.h_cost + more.h_cost)
-    return replace(node, Ht=Ht, scratch=sources), stats
+    return replace(node, scratch=sources), stats
 
 
-def _sources(node: Node, V: Float) -> list[OfSource]:
+def _sources(node: Node, r: int) -> list[OfSource]:
     """Return the samples of a node, source by source."""
     if node.scratch is not None:
-        return node.scratch
+        found: list[OfSource] = node.scratch
+        return found
     block = node.samples
     assert isinstance(block, Block)
     codes = np.broadcast_to(block.source_codes, len(block.Xt))
     runs = pairwise([0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)])
-    return [OfSource.of(block, slice(start, stop), int(codes[start]), V.shape[1]) for start, stop in runs]
+    return [OfSource.of(block, slice(i, j), int(codes[i]), r) for i, j in runs]

@@ -13,7 +13,6 @@ from .fits import SOLVERS, fitted, mixture
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.parametrize(("solver", "noise"), [("exact", "source"), ("exact", "shared"), ("agd", "shared")])
 @pytest.mark.parametrize("alpha", [2.0, (2.0, 1.7, 2.4)], ids=["number", "vector"])
 def test_a_tight_fit_ends_at_a_stationary_point(solver, noise, alpha):
@@ -48,7 +47,6 @@ def test_a_tight_fit_ends_at_a_stationary_point(solver, noise, alpha):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_no_small_step_from_the_end_of_a_fit_goes_down():
     """The same without derivatives: the objective at random neighbours, all three moved, is not lower."""
     X, source, _, _ = mixture(11, n=40, m=4)
@@ -82,7 +80,8 @@ def test_cvxpy_finds_the_same_memberships(alpha):
     fit = cp.sum(cp.multiply(1 / (2 * sigma2), cp.sum(cp.square(X - H @ W.T), axis=1)))
     objective = fit if alpha == 1.0 else fit - (alpha - 1) * cp.sum(cp.log(H))
     problem = cp.Problem(cp.Minimize(objective), [cp.sum(H, axis=1) == 1])
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    # Closer than 1e-8 the solver does not come on every processor.
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-7, tol_gap_rel=1e-7, tol_feas=1e-7)
 
     Ht = model.transform(X, source=source)
     ours = (((X - Ht @ W.T) ** 2).sum(axis=1) / (2 * sigma2)).sum()

@@ -14,74 +14,120 @@ def a_problem(rng, n, m, r):
     """Return samples, a basis with its offset and Gram matrix, and weights."""
     W = rng.normal(size=(m, r))
     Xt = rng.dirichlet(np.full(r, 0.3), n) @ W.T + 0.2 * rng.normal(size=(n, m))
+    return np.ascontiguousarray(Xt), *about_its_centre(W), rng.uniform(0.5, 3.0, n)
+
+
+def about_its_centre(W):
+    """Return a basis about the mean of its columns, what that adds to W'x, and the Gram matrix."""
     centre = W.mean(axis=1)
     W = W - centre[:, None]
-    return np.ascontiguousarray(Xt), W, centre @ W, W.T @ W, rng.uniform(0.5, 3.0, n)
+    return W, centre @ W, W.T @ W
 
 
-def in_one_loop(Xt, W, offset, Q, weights, Ht, noise, *, warm):
-    """Return what a pass finds, and the samples that it leaves."""
-    loop = cpu.OneLoop(W, offset, Q)
-    out = np.zeros(loop.size)
-    left = loop.over(Xt, np.sqrt(weights), Ht, noise, out, warm=warm)
-    return loop.parts_of(out), left
+def after_a_pass(loop, W, offset, Q, noise):
+    """Return what a pass finds, and the samples that it leaves. Pieces are worked on in any order."""
+    for piece in loop.prepare(W, offset, Q, noise)[::-1]:
+        piece()
+    *found, left = loop.total()
+    return found, left
 
 
 def in_steps(Xt, W, offset, Q, weights, noise):
     """Return memberships and what a pass finds, step by step."""
     Ht = cpu.solve_h(Q, cpu.products(Xt, W, offset), np.zeros(len(Q)))
-    sums, faces = cpu.Sums(*W.shape, np.float64), cpu.FaceCovariance(Q, noise)
+    return Ht, sums_over(Xt, Ht, Q, weights, noise)
+
+
+def sums_over(Xt, Ht, Q, weights, noise):
+    """Return the sums over samples with memberships."""
+    sums, faces = cpu.Sums(Xt.shape[1], len(Q), np.float64), cpu.FaceCovariance(Q, noise)
     sums.add(Xt, Ht, weights)
     faces.add(Ht, weights)
-    return Ht, (sums.total().XHt, sums.total().HHt, *faces.total())
+    return sums.total().XHt, sums.total().HHt, *faces.total()
 
 
-@given(rng=generators(), n=st.integers(1, 200), m=st.integers(1, 23), r=st.integers(1, cpu.OneLoop.MAX_RANK))
-def test_it_gives_what_its_steps_give(rng, n, m, r):
+def in_rows_of(Xt, loop):
+    """Return memberships in the order of the samples as they were given: no two are the same."""
+    place = {row.tobytes(): i for i, row in enumerate(loop.Xt)}
+    return loop.Ht[[place[row.tobytes()] for row in Xt]]
+
+
+@given(
+    rng=generators(),
+    n=st.integers(1, 200),
+    m=st.integers(1, 23),
+    r=st.integers(1, cpu.OneLoop.MAX_RANK),
+    n_pieces=st.integers(1, 4),
+)
+def test_it_gives_what_its_steps_give(rng, n, m, r, n_pieces):
     Xt, W, offset, Q, weights = a_problem(rng, n, m, r)
-    expected, sums = in_steps(Xt, W, offset, Q, weights, 0.05)
-    Ht = np.empty((n, r))
-    for warm in (False, True):
-        found, left = in_one_loop(Xt, W, offset, Q, weights, Ht, 0.05, warm=warm)
-        if len(left):  # on faces where Q is near singular
-            continue
-        assert_allclose(Ht, expected, atol=1e-8)
-        for one, other in zip(found, sums, strict=True):
-            assert_allclose(one, other, rtol=1e-7, atol=1e-7 * weights.sum())
+    loop = cpu.OneLoop(Xt, weights, r, n_pieces)
+    for _ in range(4):
+        found, left = after_a_pass(loop, W, offset, Q, 0.05)
+        expected, sums = in_steps(Xt, W, offset, Q, weights, 0.05)
+        if not len(left):  # on faces where Q is near singular
+            assert_allclose(in_rows_of(Xt, loop), expected, atol=1e-8)
+            for one, other in zip(found, sums, strict=True):
+                assert_allclose(one, other, rtol=1e-7, atol=1e-7 * weights.sum())
+        W, offset, Q = about_its_centre(W + 0.1 * rng.normal(size=(m, r)))
 
 
-def test_samples_that_are_left_keep_what_they_had_and_are_in_no_sum(rng):
+@pytest.mark.parametrize("n_pieces", [1, 4])
+def test_samples_that_are_left_keep_what_they_had_and_are_in_no_sum(n_pieces, rng):
     n, m, r = 300, 6, 5
     Xt, W, offset, Q, weights = a_problem(rng, n, m, r)
     Xt[::7, 2] = np.nan
-    Ht = np.full((n, r), np.nan)
-    found, left = in_one_loop(Xt, W, offset, Q, weights, Ht, 0.05, warm=False)
-    assert_array_equal(left, np.arange(0, n, 7))
-    assert np.isnan(Ht[left]).all()
-    there = np.setdiff1d(np.arange(n), left)
-    H, own = Ht[there], weights[there]
-    faces = cpu.FaceCovariance(Q, 0.05)
-    faces.add(H, own)
-    for one, other in zip(
-        found, (Xt[there].T @ (H * own[:, None]), H.T @ (H * own[:, None]), *faces.total()), strict=True
-    ):
-        assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+    loop = cpu.OneLoop(Xt, weights, r, n_pieces)
+    loop.Ht[:] = np.nan
+    for _ in range(4):  # samples are sorted meanwhile
+        found, left = after_a_pass(loop, W, offset, Q, 0.05)
+        assert_array_equal(np.sort(left), np.flatnonzero(np.isnan(loop.Xt[:, 2])))
+        assert np.isnan(loop.Ht[left]).all()
+        there = np.setdiff1d(np.arange(n), left)
+        expected = sums_over(loop.Xt[there], loop.Ht[there], Q, loop.weights[there], 0.05)
+        for one, other in zip(found, expected, strict=True):
+            assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
 def test_without_noise_there_are_no_covariances(rng):
     Xt, W, offset, Q, weights = a_problem(rng, 100, 5, 3)
-    (XHt, HHt, S, log_det), _ = in_one_loop(Xt, W, offset, Q, weights, np.empty((100, 3)), None, warm=False)
+    (XHt, HHt, S, log_det), _ = after_a_pass(cpu.OneLoop(Xt, weights, 3, 1), W, offset, Q, None)
     assert not S.any()
     assert log_det == 0.0
     assert HHt.sum() == pytest.approx(weights.sum())
     assert_allclose(XHt.sum(axis=1), weights @ Xt)
 
 
-def test_memberships_do_not_depend_on_which_samples_are_worked_on_together(rng):
-    Xt, W, offset, Q, weights = a_problem(rng, 300, 7, 4)
-    whole = np.empty((300, 4))
-    in_one_loop(Xt, W, offset, Q, weights, whole, 0.05, warm=False)
-    for rows in (slice(0, 1), slice(3, 70), slice(100, 300)):
-        part = np.empty_like(whole[rows])
-        in_one_loop(Xt[rows], W, offset, Q, weights[rows], part, 0.05, warm=False)
-        assert_array_equal(part, whole[rows])
+def test_memberships_do_not_depend_on_pieces_nor_on_earlier_passes(rng):
+    n, m, r = 300, 7, 6
+    Xt, W, offset, Q, weights = a_problem(rng, n, m, r)
+    fresh = cpu.OneLoop(Xt, weights, r, 1)
+    after_a_pass(fresh, W, offset, Q, 0.05)
+    for n_pieces in (1, 2, 5):
+        loop = cpu.OneLoop(Xt, weights, r, n_pieces)
+        for _ in range(7):
+            after_a_pass(loop, *about_its_centre(rng.normal(size=(m, r))), 0.05)
+        after_a_pass(loop, W, offset, Q, 0.05)
+        assert_array_equal(in_rows_of(Xt, loop), fresh.Ht)
+
+
+def test_samples_are_sorted_by_their_faces_while_they_move_most(rng):
+    n, m, r = 300, 7, 6
+    Xt, W, offset, Q, weights = a_problem(rng, n, m, r)
+    loop = cpu.OneLoop(Xt, weights, r, 2)
+    for _ in range(2):
+        after_a_pass(loop, W, offset, Q, 0.05)
+    is_on = loop.Ht > 1e-6
+    assert 1 + (is_on[1:] != is_on[:-1]).any(axis=1).sum() == len(np.unique(is_on, axis=0)) > 10
+    assert_array_equal(np.sort(loop.weights), np.sort(weights))
+    assert_array_equal(np.sort(loop.Xt[:, 0]), np.sort(Xt[:, 0]))
+
+
+@pytest.mark.parametrize("n_pieces", [1, 2])
+def test_each_pass_begins_anew(n_pieces, rng):
+    Xt, W, offset, Q, weights = a_problem(rng, 100, 5, 3)
+    loop = cpu.OneLoop(Xt, weights, 3, n_pieces)
+    first, _ = after_a_pass(loop, W, offset, Q, 0.05)
+    second, _ = after_a_pass(loop, W, offset, Q, 0.05)
+    for one, other in zip(first, second, strict=True):
+        assert_allclose(one, other, rtol=1e-12, atol=1e-12)

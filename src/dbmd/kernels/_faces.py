@@ -38,7 +38,18 @@ from numpy.typing import NDArray
 
 from dbmd.kernels._rows import LANES, add_multiple, below, combine, jit, padded
 
-__all__ = ["MAX_RANK", "maps_of_faces", "solve_on_faces", "try_faces"]
+__all__ = [
+    "LEAST",
+    "MAX_RANK",
+    "POSITIVE",
+    "SLACK",
+    "TRIES",
+    "exchange",
+    "map_of_corner",
+    "maps_of_faces",
+    "solve_on_faces",
+    "try_faces",
+]
 
 MAX_RANK = 12  # components, that is 4,095 faces: their maps are small enough to keep
 TRIES = 10  # faces for one sample, and as many again from the whole simplex; one to three are usual
@@ -206,10 +217,10 @@ def _find_map(Q: Any, face: Any, unit: Any, known: Any, tableaux: Any, maps: Any
         larger = smaller | np.int64(1) << last
         if not known[larger]:
             if smaller == 0:
-                _map_of_corner(Q, last, tableaux[larger])
+                map_of_corner(Q, last, tableaux[larger])
             else:
                 tableaux[larger] = tableaux[smaller]
-                _exchange(tableaux.reshape(-1), larger * (r + 1) * width, last, r, width)
+                exchange(tableaux.reshape(-1), larger * (r + 1) * width, last, r, width)
             for k in range(r):
                 for j in range(width):
                     maps[larger, k, j] = tableaux[larger, k, j] * unit if larger >> k & 1 else 0.0
@@ -221,7 +232,7 @@ def _find_map(Q: Any, face: Any, unit: Any, known: Any, tableaux: Any, maps: Any
 
 
 @jit
-def _map_of_corner(Q: Any, k: Any, T: Any) -> None:
+def map_of_corner(Q: Any, k: Any, T: Any) -> None:
     """Write the map of the face with component k alone to T.
 
     Parameters
@@ -247,7 +258,7 @@ def _map_of_corner(Q: Any, k: Any, T: Any) -> None:
 
 
 @jit
-def _exchange(T: Any, start: Any, k: Any, r: Any, width: Any) -> None:
+def exchange(T: Any, start: Any, k: Any, r: Any, width: Any) -> None:
     """Add component k to a face: its multiplier leaves the map and its membership enters; NaN if near singular.
 
     Parameters

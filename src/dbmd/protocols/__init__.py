@@ -13,7 +13,7 @@ from dbmd.protocols.engines import MakeEngine as MakeEngine  # for annotations
 from dbmd.protocols.engines import Reply as Reply
 from dbmd.protocols.formats import Format
 from dbmd.protocols.kernels import FaceCovariance, GapCovariance, Kernel, Sums
-from dbmd.protocols.passes import OneLoop, Pass, Passed
+from dbmd.protocols.passes import LoopSums, OneLoop, Pass, Passed
 from dbmd.protocols.solvers import Solver
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Format",
     "GapCovariance",
     "Kernel",
+    "LoopSums",
     "NodeFunction",
     "OneLoop",
     "Pass",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from dbmd.model.statistics import Float, SampleSums
 
-__all__ = ["OneLoop", "Pass", "Passed"]
+__all__ = ["LoopSums", "OneLoop", "Pass", "Passed"]
 
 
 class Passed(NamedTuple):
@@ -89,57 +89,72 @@ class Pass(Protocol):
 
 
 class OneLoop(Protocol):
-    """A pass at one basis over samples of few features, on the driver: the kernel ``cpu`` has it.
+    """Passes over samples of one source, of few features, on the driver: the kernel ``cpu`` has it.
 
-    It is made of W, shape (m, r), of what is to be subtracted from W'x, shape (r,), and of W'W, shape (r, r). Several
-    threads may use it at a time.
+    Parameters
+    ----------
+    Xt : array of shape (n, m), float64, contiguous
+        The samples.
+    weights : array of shape (n,)
+        How often each counts.
+    r : int
+        Number of components.
+    n_pieces : int
+        How many pieces the samples are worked on in. The last digits of the sums depend on it.
+
+    Attributes
+    ----------
+    Xt, weights, Ht : arrays of shape (n, m), (n,) and (n, r)
+        The samples and their memberships, in an order that may change from pass to pass.
     """
 
     MAX_RANK: int  # components that there may be
+    Xt: Float
+    weights: Float
+    Ht: Float
 
-    def __init__(self, W: Float, offset: Float, Q: Float) -> None: ...
+    def __init__(self, Xt: Float, weights: Float, r: int, n_pieces: int) -> None: ...
 
-    @property
-    def size(self) -> int:
-        """How many numbers the sums are."""
+    def prepare(self, W: Float, offset: Float, Q: Float, noise: float | None) -> list[Callable[[], None]]:
+        """Return what to call, each once, in any order or side by side, for a pass at W.
 
-    def parts_of(self, sums: Float) -> tuple[Float, Float, Float, float]:
-        """Return what sums, shape (size,), are.
-
-        Returns
-        -------
-        XHt : array of shape (m, r)
-            Sum of x h'.
-        HHt : array of shape (r, r)
-            Sum of h h'.
-        S : array of shape (r, r)
-            Sum of the covariances of the memberships.
-        log_det : float
-            Sum of their gains in log-determinant, see :class:`dbmd.protocols.FaceCovariance`.
-        """
-
-    def over(
-        self, Xt: Float, roots: Float, Ht: Float, noise: float | None, out: Float, *, warm: bool
-    ) -> NDArray[np.intp]:
-        """Write memberships of samples to Ht, and sums over the samples to ``out``.
+        It starts from the memberships of the last pass, on which the result does not depend.
 
         Parameters
         ----------
-        Xt : array of shape (n, m), float64, contiguous
-            The samples.
-        roots : array of shape (n,)
-            Square root of how often each counts.
-        Ht : array of shape (n, r), float64, contiguous, changed in place
-            The memberships: for b = W'x - offset, what minimises 1/2 h'Qh - b'h on the simplex.
+        W : array of shape (m, r)
+            The basis.
+        offset : array of shape (r,)
+            What is subtracted from W'x: for b = W'x - offset, memberships minimise 1/2 h'Qh - b'h on the simplex.
+        Q : array of shape (r, r)
+            W'W.
         noise : float, optional
             Variance of the noise in the plane of W; None: covariances are not needed.
-        out : array of shape (size,), zeros, changed in place
-            The sums.
-        warm : bool
-            Whether those in Ht are where to start.
-
-        Returns
-        -------
-        array of int
-            The positions of the samples whose memberships were not found, which are in none of the sums.
         """
+
+    def total(self) -> LoopSums:
+        """Return what the last pass has found, after all of it was called."""
+
+
+class LoopSums(NamedTuple):
+    """What a pass over samples of one source finds, in one loop.
+
+    Attributes
+    ----------
+    XHt : array of shape (m, r)
+        Sum of x h'.
+    HHt : array of shape (r, r)
+        Sum of h h'.
+    S : array of shape (r, r)
+        Sum of the covariances of the memberships.
+    log_det : float
+        Sum of their gains in log-determinant, see :class:`dbmd.protocols.FaceCovariance`.
+    left : array of int
+        The samples whose memberships were not found, by their positions: they are in none of the sums.
+    """
+
+    XHt: Float
+    HHt: Float
+    S: Float
+    log_det: float
+    left: NDArray[np.intp]
