@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from dbmd import in_coordinates
+from dbmd._utils.arrays import is_here, to_host
 from dbmd._utils.parallel import Threads, kept_threads
 from dbmd._utils.phases import OnPhase, ignore_phase
 from dbmd._utils.threads import one_blas_thread
@@ -141,28 +142,32 @@ def find_start(
         W = STARTS[str(config.init)](setting.engine.ask, r, seed)
         return start_from(setting, moments, seed, evidence, setting.with_known(W))
     setting.on_phase("drawing samples to start from")
-    sample = draw_sample(setting.engine.ask, moments, n_patterns, seed, has_offsets=bool(parts.n_offsets))
+    sample = draw_sample(
+        setting.engine.ask, moments, n_patterns, seed, has_offsets=bool(parts.n_offsets), anywhere=True
+    )
     D = source_means(sample, setting.n_sources) if parts.n_offsets else None
     centred = sample if D is None else without_offsets(sample, D)
     setting.on_phase("clustering the samples drawn")
     pool = kept_threads()
     with one_blas_thread():
         # Whatever does not depend on the clusters is done beside them.
-        looking = pool.submit(setting.on_sample, sample)
+        looking = pool.submit(setting.on_sample, sample) if is_here(sample.Xt) else None
         needs_excess = config.inference == "evidence" and evidence is None
-        clusters, excess = _work_on(
-            setting.engine,
-            centred,
-            lambda Xt: _cluster_sample(setting, replace(centred, Xt=Xt), seed, pool, needs_excess=needs_excess),
-            r=r,
-        )
+
+        def work(Xt: Any) -> tuple[Clusters, Float | None]:
+            if looking is None:
+                setting.on_sample(replace(sample, Xt=Xt))
+            return _cluster_sample(setting, replace(centred, Xt=Xt), seed, pool, needs_excess=needs_excess)
+
+        clusters, excess = _work_on(setting.engine, centred.Xt, work, r=r)
         Xt = clusters.Xt
         candidates = bright_starts(Xt, clusters.weights, r, seed) if parts.has_dark else [clusters.W]
         if D is not None:  # offsets are found from the samples as they are
             Xt = sample.Xt
             if can_be_reduced(Xt, r + setting.n_sources):
                 Xt = reduced(Xt, clusters.weights, r + setting.n_sources, seed, pool.map)
-        looking.result()
+        if looking is not None:
+            looking.result()
         if excess is not None:
             evidence = Evidence.of(excess, sample.n_of_all, n_patterns)
         starts = [parts.assemble(setting.with_known(W), D) for W in candidates]
@@ -177,12 +182,12 @@ def find_start(
     return replace(_best_fit(states, float(sample.weights.sum())), evidence=evidence)
 
 
-def _work_on(engine: Engine, sample: Sample, work: Callable[[Any], T], *, r: int) -> T:
-    """Return work(Xt) for samples of the driver; for dense wide ones, where the engine computes."""
-    lent, Xt = getattr(engine, "work_on", None), sample.Xt
+def _work_on(engine: Engine, Xt: Any, work: Callable[[Any], T], *, r: int) -> T:
+    """Return work(Xt) for samples that were drawn; for dense wide ones, where the engine computes."""
+    lent = getattr(engine, "work_on", None)
     if lent is None or sparse.issparse(Xt) or not can_be_reduced(Xt, r):
-        return work(Xt)
-    found: T = lent(Xt, work, sample.there)
+        return work(to_host(Xt))
+    found: T = lent(Xt, work)
     return found
 
 
@@ -192,13 +197,16 @@ def _cluster_sample(
     """Return the clusters of a sample, without offsets, and the noise excess of each source if it is needed."""
     r, codes = setting.parts.n_components, sample.source_codes
     ready = weighed(sample, r, seed, pool.map)
-    # Beside the clustering; this thread knows where the samples are.
-    clusters = pool.submit(clusters_of, ready, r, seed, pool.map)
-    excess = None
-    if needs_excess:
+
+    def find_excess() -> Float | None:
         n_sources, n_patterns = setting.n_sources, setting.parts.n_patterns
-        excess = noise_excess(sample.Xt, ready.weights, codes, n_sources, n_patterns, pool.map)
-    return clusters.result(), excess
+        return noise_excess(sample.Xt, ready.weights, codes, n_sources, n_patterns, pool.map) if needs_excess else None
+
+    if is_here(sample.Xt):
+        excess = pool.submit(find_excess)
+        return clusters_of(ready, r, seed, pool.map), excess.result()
+    # Samples elsewhere keep this thread's Python busy, which the threads that cluster would wait for.
+    return clusters_of(ready, r, seed, pool.map), find_excess()
 
 
 def _fit_sample(
@@ -331,14 +339,16 @@ def _find_evidence(setting: Setting, moments: PerSource[Moments], seed: int, sig
     parts = setting.parts
     r = parts.n_patterns
     setting.on_phase("drawing samples to see how noise is spread")
-    sample = draw_sample(setting.engine.ask, moments, r, seed, has_offsets=bool(parts.n_offsets))
-    setting.on_sample(sample)
-    if parts.n_offsets:
-        sample = without_offsets(sample, source_means(sample, len(sigma2)))
+    sample = draw_sample(setting.engine.ask, moments, r, seed, has_offsets=bool(parts.n_offsets), anywhere=True)
+    centred = without_offsets(sample, source_means(sample, len(sigma2))) if parts.n_offsets else sample
+    codes = sample.source_codes
+
+    def work(Xt: Any) -> Float:
+        setting.on_sample(sample if parts.n_offsets else replace(sample, Xt=Xt))
+        return noise_excess(Xt, sample.weights / sigma2[codes], codes, len(sigma2), r)
+
     with one_blas_thread():
-        weights = sample.weights / sigma2[sample.source_codes]
-        found = partial(noise_excess, weights=weights, source_codes=sample.source_codes, n_sources=len(sigma2), r=r)
-        excess = _work_on(setting.engine, sample, found, r=r)
+        excess = _work_on(setting.engine, centred.Xt, work, r=r)
     return Evidence.of(excess, sample.n_of_all, r)
 
 

@@ -1,11 +1,13 @@
 """The start of a fit of wide samples: the driver works on the samples drawn where the engine computes."""
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from dbmd.advice.columns import look_at
 from dbmd.data.partition import partition
 from dbmd.data.preparation import Preparation
 from dbmd.engines import gpu
@@ -40,12 +42,12 @@ def used(monkeypatch):
     found = []
     work_on = gpu.Engine.work_on
 
-    def noted(self, Xt, work, there=None):
+    def noted(self, Xt, work):
         def look(array):
             found.append(type(array).__module__.partition(".")[0])
             return work(array)
 
-        return work_on(self, Xt, look, there)
+        return work_on(self, Xt, look)
 
     monkeypatch.setattr(gpu.Engine, "work_on", noted)
     return found
@@ -79,6 +81,25 @@ def test_the_noise_excess_there_is_that_here(dtype, n, device):
     rest = np.ones(n), source[:n], 2, R
     found = noise_excess(device.asarray(Xt[:n]), *rest)
     assert_allclose(found, noise_excess(Xt[:n], *rest), rtol=1e-9 if dtype == np.float64 else 1e-4)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("leading", [1.0, 1e3])
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_columns_of_samples_there_look_as_here(dtype, leading, is_alone, device):
+    Xt, source = wide(dtype)
+    Xt[:, 0] = 0.1  # its mean in float32 is not exact, but that is no variance
+    Xt[:, 1:3] = np.arange(N)[:, None] * [leading, 0.0]
+    if is_alone:
+        Xt[:, 2:] = 0.7
+    else:
+        Xt[:, 3] = np.random.default_rng(0).permutation(N)
+    weights = np.random.default_rng(1).random(N) + 0.5
+    here, there = look_at(Xt, source, weights), look_at(device.asarray(Xt), source, weights)
+    assert here.is_alone == is_alone
+    assert 1 in here.rising
+    assert replace(there, fraction=here.fraction) == here
+    assert there.fraction == pytest.approx(here.fraction, rel=1e-9 if dtype == np.float64 else 1e-4)
 
 
 SETTINGS = {
@@ -125,10 +146,10 @@ def test_without_memory_for_the_samples_drawn_the_start_is_found_here(device, us
     caplog.set_level(logging.INFO, "dbmd")
     work_on = gpu.Engine.work_on
 
-    def short_of_memory(self, Xt, work, there=None):
+    def short_of_memory(self, Xt, work):
         pool = standin_cuda.machine.pool(0)
         pool.fail_at = pool.n_allocations + 3  # there is room for the samples, and for little more
-        return work_on(self, Xt, work, there)
+        return work_on(self, Xt, work)
 
     monkeypatch.setattr(gpu.Engine, "work_on", short_of_memory)
     found = fit("gpu", X, SOURCE, n_components=R)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dbmd._utils.arrays import is_here, namespace, to_host
 from dbmd.model.statistics import Float
 
 ENOUGH = 50  # samples: among fewer, values may all differ or rise by chance
@@ -62,7 +63,7 @@ def look_at(
     Parameters
     ----------
     Xt : array or CSR array of shape (n, m)
-        Samples as they are fitted, in the order of their rows.
+        Samples as they are fitted, in the order of their rows. Dense ones may be of another kind than NumPy's.
     source_codes : array of int of shape (n,)
         Their sources.
     weights : array of shape (n,)
@@ -84,7 +85,7 @@ def _identifiers(Xt: Any, source_codes: NDArray[np.intp], as_given: AsGiven) -> 
     if is_next.sum() < ENOUGH - 1:
         return (), ()
     everything = np.arange(Xt.shape[1])
-    first = as_given(_dense(Xt[order[:GLANCE]]), everything)
+    first = as_given(_dense(Xt[namespace(Xt).asarray(order[:GLANCE])]), everything)
     rising = _confirmed(
         everything[_is_rising(first, is_next[: GLANCE - 1])], Xt, lambda values, _: _is_rising(values[order], is_next)
     )
@@ -94,7 +95,7 @@ def _identifiers(Xt: Any, source_codes: NDArray[np.intp], as_given: AsGiven) -> 
     # Counts that go into the thousands may all differ by chance. They are told from identifiers by the number of
     # coincidences to expect in their range, or else by the other features, which are then counts of the same kind.
     n = Xt.shape[0]
-    ranges = {j: float(np.ptp(as_given(_dense(Xt[:, [j]]), np.array([j])))) for j in found.tolist()}
+    ranges = {j: float(np.ptp(as_given(_columns(Xt, np.array([j])), np.array([j])))) for j in found.tolist()}
     dense = [j for j in ranges if n**2 / (2.0 * (ranges[j] + 1.0)) >= COINCIDENCES]
     if not dense and len(found) == 1:
         others = np.ptp(first[:, np.setdiff1d(whole, found)], axis=0).max(initial=0.0)
@@ -108,17 +109,31 @@ def variances(Xt: Any, weights: Float) -> Float:
     Parameters
     ----------
     Xt : array or CSR array of shape (n, m)
-        Samples.
+        Samples. Dense ones may be of another kind than NumPy's.
     weights : array of shape (n,)
         For how many samples each stands.
     """
-    n, m = Xt.shape
     fractions = weights / weights.sum()
     if sparse.issparse(Xt):
         mean = np.asarray(Xt.T @ fractions)
         return np.maximum(np.asarray(Xt.multiply(Xt).T @ fractions) - mean**2, 0.0)
-    # Piece by piece in the type of the samples: copies of all of them would take longer than the sums.
-    dtype, size = Xt.dtype, max(1, PIECE // m)
+    if is_here(Xt):
+        mean, squares = _moments_by_piece(Xt, fractions)
+    else:
+        Xt, fractions = Xt.astype(np.float64), namespace(Xt).asarray(fractions)
+        about = fractions @ Xt
+        mean, squares = to_host(about), to_host(fractions @ np.square(Xt - about))
+    rounding = np.square(10.0 * float(np.finfo(Xt.dtype).eps) * mean)
+    return np.where(squares > rounding, squares, 0.0)
+
+
+def _moments_by_piece(Xt: Any, fractions: Float) -> tuple[Float, Float]:
+    """Return mean and variance of each feature, shape (m,), of dense samples here.
+
+    Piece by piece in the type of the samples: copies of all of them would take longer than the sums.
+    """
+    (n, m), dtype = Xt.shape, Xt.dtype
+    size = max(1, PIECE // m)
     pieces = [slice(i, i + size) for i in range(0, n, size)]
     own = fractions.astype(dtype)
     mean, squares = np.zeros((2, m))
@@ -126,15 +141,14 @@ def variances(Xt: Any, weights: Float) -> Float:
         mean += own[rows] @ Xt[rows]
     for rows in pieces:
         squares += own[rows] @ np.square(Xt[rows] - mean.astype(dtype))
-    rounding = np.square(10.0 * float(np.finfo(dtype).eps) * mean)
-    return np.where(squares > rounding, squares, 0.0)
+    return mean, squares
 
 
 def _confirmed(columns: NDArray[np.intp], Xt: Any, holds: Callable[[Float, Any], Any]) -> NDArray[np.intp]:
     """Return those of some columns of which a condition holds; it gets their values, and which columns they are."""
     size = max(1, AT_ONCE // Xt.shape[0])
     some = [columns[i : i + size] for i in range(0, len(columns), size)]
-    return np.concatenate([columns[:0], *(part[holds(_dense(Xt[:, part]), part)] for part in some)])
+    return np.concatenate([columns[:0], *(part[holds(_columns(Xt, part), part)] for part in some)])
 
 
 def _is_rising(values: Float, is_next: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -150,5 +164,9 @@ def _differ(values: Float) -> NDArray[np.bool_]:
     return np.asarray((np.diff(np.sort(values, axis=0), axis=0) > 0.0).all(axis=0))
 
 
+def _columns(Xt: Any, columns: NDArray[np.intp]) -> Float:
+    return _dense(Xt[:, namespace(Xt).asarray(columns)])
+
+
 def _dense(Xt: Any) -> Float:
-    return np.asarray(Xt.toarray() if sparse.issparse(Xt) else Xt, np.float64)
+    return np.asarray(Xt.toarray() if sparse.issparse(Xt) else to_host(Xt), np.float64)

@@ -21,9 +21,7 @@ from operator import add
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from numpy.typing import NDArray
-
-from dbmd._utils.arrays import is_here, is_sparse
+from dbmd._utils.arrays import is_here, is_sparse, to_host
 from dbmd._utils.logs import logger
 from dbmd._utils.threads import one_blas_thread
 from dbmd.data.block import Samples
@@ -181,18 +179,18 @@ class Engine:
         self.nodes = [node for node, _ in answers]
         return reduce(add, (reply for _, reply in answers))
 
-    def work_on(self, Xt: NDArray[Any], work: Callable[[Any], T], there: Any = None) -> T:
+    def work_on(self, Xt: Any, work: Callable[[Any], T]) -> T:
         """Return work(Xt), computed on the first device, where Xt may be; without memory for it, on the cores."""
         device = self._devices[0]
+        if not is_here(Xt) and int(Xt.device.id) != device.number:
+            Xt = to_host(Xt)
         try:
-            if there is None or int(there.device.id) != device.number:
-                return device.run(lambda: work(cupy().asarray(Xt)))  # to pin memory would take longer than it saves
-            return device.run(lambda: work(there))
+            return device.run(lambda: work(cupy().asarray(Xt)))  # to pin memory would take longer than it saves
         except device.out_of_memory as error:
             reason = first_line(error)
         device.release()
         logger.info(f"The memory of GPU {device.number} does not suffice ({reason}): the start is found on the cores.")
-        return work(Xt)
+        return work(to_host(Xt))
 
     def _all(self, work: Callable[[Device, int], T]) -> list[T]:
         """Return work(device, number) for all nodes in order, each device doing its own ones in order."""

@@ -7,7 +7,7 @@ the data are divided into nodes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from dbmd.model.node import Node
 from dbmd.model.statistics import Float, PerSource, squared_norms
 from dbmd.registry import load_kernel
 
-PIECE = 1 << 24  # entries of samples elsewhere whose distances are found at a time
+PIECE = 1 << 25  # entries of samples elsewhere whose distances are found at a time
 JOINED = 100_000_000  # most entries of drawn samples that wait for others where they are
 _Piece = tuple[Any, int, Any, Any]  # samples of one source, see DrawnSamples
 
@@ -92,16 +92,13 @@ class DrawnSamples:
     ----------
     pieces : tuple of (numbers, source_code, Xt, weights)
         Row numbers in the whole data, shape (k,), the source of all, the samples, an array or CSR array of shape
-        (k, m), and for how many samples each stands, shape (k,).
+        (k, m), and for how many samples each stands, shape (k,). Dense samples are where they were drawn.
     has_gaps : bool
         Whether an entry is missing.
-    there : array of shape (k, m), optional
-        The same samples where they were drawn, if that is elsewhere and all of them are of one piece, in order.
     """
 
     pieces: tuple[_Piece, ...] = ()
     has_gaps: bool = False
-    there: Any = field(default=None, compare=False)
 
     def __add__(self, other: DrawnSamples) -> DrawnSamples:
         if not self.pieces or not other.pieces:
@@ -109,10 +106,17 @@ class DrawnSamples:
         return DrawnSamples(self.pieces + other.pieces, self.has_gaps or other.has_gaps)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "there": None}
+        pieces = tuple((rows, code, to_host(Xt), weights) for rows, code, Xt, weights in self.pieces)
+        return {**vars(self), "pieces": pieces}
 
-    def in_order(self) -> tuple[Any, NDArray[np.intp], Float]:
+    def in_order(self, *, anywhere: bool = False) -> tuple[Any, NDArray[np.intp], Float]:
         """Return the samples in the order of their rows.
+
+        Parameters
+        ----------
+        anywhere : bool
+            Whether samples without gaps may stay where they were drawn, if they are of one piece; by default they are
+            brought here.
 
         Returns
         -------
@@ -124,6 +128,8 @@ class DrawnSamples:
             For how many samples each stands.
         """
         numbers, sources, parts, weights = zip(*self.pieces, strict=True)
+        if not anywhere or len(parts) > 1 or self.has_gaps or (numbers[0][1:] < numbers[0][:-1]).any():
+            parts = tuple(map(to_host, parts))
         is_sparse = any(map(sparse.issparse, parts))
         Xt: Any = (
             sparse.vstack(parts, format="csr") if is_sparse else parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -319,7 +325,7 @@ def draw_fraction(node: Node, *, seed: int, chances: Chances | EvenChances) -> t
     A drawn sample stands for its weight over its probability.
     """
     drawn = DrawnSamples()
-    for each in _brought_here(_drawn(node, seed, chances)):
+    for each in _in_few(_drawn(node, seed, chances)):
         drawn += each
     return node, drawn
 
@@ -337,8 +343,8 @@ def _drawn(node: Node, seed: int, chances: Chances | EvenChances) -> Iterator[_P
             yield numbers[own], chunk.source_code, Xt, (1.0 if chunk.weights is None else chunk.weights[own]) / p[own]
 
 
-def _brought_here(pieces: Iterable[_Piece]) -> Iterator[DrawnSamples]:
-    """Yield the same samples as arrays of NumPy. Those elsewhere are joined there, where that takes no time."""
+def _in_few(pieces: Iterable[_Piece]) -> Iterator[DrawnSamples]:
+    """Yield the same samples in fewer pieces: those elsewhere are joined there, where that takes no time."""
     waiting: list[_Piece] = []
     for piece in pieces:
         _, source_code, Xt, _ = piece
@@ -353,14 +359,13 @@ def _brought_here(pieces: Iterable[_Piece]) -> Iterator[DrawnSamples]:
 
 
 def _joined(pieces: list[_Piece]) -> DrawnSamples:
-    """Return samples of one source as one piece of arrays of NumPy."""
+    """Return samples of one source as one piece."""
     numbers, sources, Xt, weights = zip(*pieces, strict=True)
     concatenate = namespace(Xt[0]).concatenate
     numbers, Xt, weights = (each[0] if len(each) == 1 else concatenate(each) for each in (numbers, Xt, weights))
     has_gaps = not is_sparse(Xt) and bool(np.isnan(Xt.sum()))
-    rows, samples, of_each = map(to_host, (numbers, Xt, weights))
-    there = None if is_here(Xt) or is_sparse(Xt) or (rows[1:] < rows[:-1]).any() else Xt
-    return DrawnSamples(((rows, sources[0], samples, of_each),), has_gaps, there)
+    Xt = to_host(Xt) if is_sparse(Xt) else Xt
+    return DrawnSamples(((to_host(numbers), sources[0], Xt, to_host(weights)),), has_gaps)
 
 
 def exponentials(seed: int, rows: NDArray[np.integer]) -> Float:

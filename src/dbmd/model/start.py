@@ -17,7 +17,7 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
 from dbmd._utils.arrays import namespace
-from dbmd._utils.threads import one_thread
+from dbmd._utils.threads import one_blas_thread, one_thread
 from dbmd.model.draw import Chances, Moments, draw_fraction, draw_uniform, moments
 from dbmd.model.impute import completed, completed_by_source
 from dbmd.model.lasso import minimise
@@ -58,7 +58,7 @@ class Sample:
     Attributes
     ----------
     Xt : array or CSR array of shape (n, m)
-        The samples.
+        The samples; dense ones may be where they were drawn.
     source_codes : array of int of shape (n,)
         Their sources.
     weights : array of shape (n,)
@@ -67,8 +67,6 @@ class Sample:
         Number of samples that they were drawn from.
     gaps : array of bool of shape (n, m), optional
         Which entries are missing; None: none. There ``Xt`` has what was found for them.
-    there : array of shape (n, m), optional
-        The samples where the engine computes, if they are there.
     """
 
     Xt: Any
@@ -76,7 +74,6 @@ class Sample:
     weights: Float
     n_of_all: int
     gaps: NDArray[np.bool_] | None = None
-    there: Any = None
 
     @property
     def is_worth_a_peak_fit(self) -> bool:
@@ -103,7 +100,9 @@ class Clusters(NamedTuple):
     weights: Float
 
 
-def draw_sample(ask: Ask, known: PerSource[Moments], r: int, seed: int, *, has_offsets: bool = False) -> Sample:
+def draw_sample(
+    ask: Ask, known: PerSource[Moments], r: int, seed: int, *, has_offsets: bool = False, anywhere: bool = False
+) -> Sample:
     """Return about 20,000 samples or 1 %; fewer if they have more than 8 million entries, but 50 for each component.
 
     It takes one light pass, and only the drawn samples are sent.
@@ -119,6 +118,8 @@ def draw_sample(ask: Ask, known: PerSource[Moments], r: int, seed: int, *, has_o
     has_offsets : bool
         Whether sources have offsets. Then sparse samples are needed as dense ones, so that zeros count as entries, and
         gaps are filled about the mean of their source.
+    anywhere : bool
+        Whether dense samples may stay where they were drawn.
     """
     n, stored = sum(each.rows for each in known.values()), sum(each.stored for each in known.values())
     if has_offsets:
@@ -128,13 +129,13 @@ def draw_sample(ask: Ask, known: PerSource[Moments], r: int, seed: int, *, has_o
     if fraction > 0.5:  # then all samples cost at most twice as much
         fraction = 1.0
     drawn = ask(partial(draw_fraction, seed=seed, chances=Chances.of(known, fraction)))
-    Xt, source_codes, weights = drawn.in_order()
+    Xt, source_codes, weights = drawn.in_order(anywhere=anywhere and not has_offsets)
     if sparse.issparse(Xt):
         return Sample(Xt.toarray() if has_offsets else Xt, source_codes, weights, n)
     if drawn.has_gaps:
         fill = completed_by_source if has_offsets else completed
         return Sample(fill(Xt, source_codes, r, seed), source_codes, weights, n, np.isnan(Xt))
-    return Sample(Xt, source_codes, weights, n, there=drawn.there)
+    return Sample(Xt, source_codes, weights, n)
 
 
 def source_means(sample: Sample, n_sources: int) -> Float:
@@ -149,7 +150,7 @@ def source_means(sample: Sample, n_sources: int) -> Float:
 
 def without_offsets(sample: Sample, D: Float) -> Sample:
     """Return a dense sample less the offsets of its sources, shape (m, n_sources)."""
-    return replace(sample, Xt=sample.Xt - D.T[sample.source_codes].astype(sample.Xt.dtype), there=None)
+    return replace(sample, Xt=sample.Xt - D.T[sample.source_codes].astype(sample.Xt.dtype))
 
 
 def replace_nearest(W: Float, known: Float) -> Float:
@@ -238,7 +239,7 @@ def clusters_of(samples: Weighed, r: int, seed: int, parallel_map: ParallelMap =
 
 def _centres(samples: Weighed, r: int, seed: int, attempts: int, parallel_map: ParallelMap) -> Float:
     """Return r centres, shape (r, m), of samples: the best of some attempts."""
-    with one_thread():
+    with one_blas_thread():
         return _cluster(*samples, r, seed, attempts=attempts, parallel_map=parallel_map)
 
 

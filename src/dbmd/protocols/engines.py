@@ -65,9 +65,9 @@ class Engine(Protocol):
     the functions that filled the cache (:mod:`dbmd.engines._remote` does this for engines whose nodes are in other
     processes).
 
-    An engine with a faster processor than the driver's may lend it: ``engine.work_on(Xt, work, there)`` returns
-    ``work(Xt)``, where work takes dense samples of the driver as an array of any kind, and returns arrays of NumPy;
-    ``there`` are the same samples where the engine computes, or None. Others have no such method.
+    An engine with a faster processor than the driver's may lend it: ``engine.work_on(Xt, work)`` returns ``work(Xt)``,
+    where Xt are dense samples, here or where the engine computes, and work takes them as an array of any kind and
+    returns arrays of NumPy. Others have no such method.
     """
 
     @property
