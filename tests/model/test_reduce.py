@@ -45,6 +45,26 @@ def test_hardly_more_is_lost_than_by_the_exact_principal_directions(form, seed, 
     assert_allclose(np.linalg.norm(leading @ found.directions, axis=1), 1.0, atol=1e-3)
 
 
+@pytest.mark.parametrize(("dtype", "scale"), [(float, 1e-140), (float, 1.0), (float, 1e140), (np.float32, 1.0)])
+def test_directions_of_very_different_variance_are_all_found(dtype, scale, rng):
+    least = 1e-5 if dtype is float else 1e-3  # the last direction that is kept, relative to the first
+    sizes = [*np.logspace(0.0, np.log10(least), R + MORE), *[0.01 * least] * 20]
+    basis = np.linalg.qr(rng.normal(size=(80, len(sizes))))[0]
+    Xt = (scale * (rng.normal(size=(200, len(sizes))) * sizes) @ basis.T).astype(dtype)
+    found, exact = reduced(Xt, np.ones(200), R, seed=1), Xt.astype(float)
+    off, values = np.square(exact - rebuilt(found)), np.linalg.svd(exact - exact.mean(axis=0), compute_uv=False)
+    assert off.sum() < 1.1 * np.square(values[R + MORE :]).sum()
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("rank", [0, 1, 5])
+def test_samples_in_a_space_of_few_directions_are_in_it(form, rank, rng):
+    Xt = form(rng.normal(size=(200, rank)) @ rng.normal(size=(rank, 80)) + rng.normal(size=80))
+    found = reduced(Xt, np.ones(200), R, seed=1)
+    assert_allclose(found.directions.T @ found.directions, np.eye(R + MORE), atol=1e-12)
+    assert_allclose(rebuilt(found), Xt.toarray() if sparse.issparse(Xt) else Xt, atol=1e-10)
+
+
 def test_a_weight_is_a_number_of_equal_samples(rng):
     Xt, weights = wide(rng), rng.integers(1, 4, 200)
     one = reduced(Xt, weights.astype(float), R, seed=1)
