@@ -37,20 +37,27 @@ class Threads:
     def map(self, function: Callable[..., T], *arguments: Iterable[Any]) -> list[T]:
         """Return the results of a function, in order, as ``list(map(function, *arguments))``."""
         pieces = list(zip(*arguments, strict=False))
-        numbers, found, done = iter(range(len(pieces))), dict[int, Any](), SimpleQueue[BaseException | None]()
+        if not pieces:
+            return []
+        # The GIL sees to it that each thread gets other numbers, and that one of them gets the last.
+        numbers, left = iter(range(len(pieces))), iter(range(len(pieces) - 1, -1, -1))
+        found, errors, all_done = dict[int, Any](), list[BaseException](), Lock()
+        all_done.acquire()  # to wait for each piece would be to wake up, and to ask for the GIL, as often
 
         def help_out() -> None:
-            for number in numbers:  # each thread gets other numbers: the GIL sees to it
+            for number in numbers:
                 try:
                     found[number] = function(*pieces[number])
-                    done.put(None)
                 except BaseException as error:
-                    done.put(error)
+                    errors.append(error)
+                if not next(left):
+                    all_done.release()
 
-        for _ in range(min(self._started(len(pieces) - 1), len(pieces) - 1)):
+        n_helpers = min(self._started(len(pieces) - 1), len(pieces) - 1)
+        for _ in range(n_helpers):
             self._tasks.put(help_out)
         help_out()
-        errors = [error for error in [done.get() for _ in pieces] if error is not None]
+        all_done.acquire()
         if errors:
             raise errors[0]
         return [found[number] for number in range(len(pieces))]
