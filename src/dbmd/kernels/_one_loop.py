@@ -65,7 +65,7 @@ class OneLoop:
     def prepare(self, W: Float, offset: Float, Q: Float, noise: float | None) -> list[Callable[[], None]]:
         """Return what to call, each once, in any order or side by side, for a pass at W."""
         if self._n_passes in SORTED_BEFORE and len(self.Xt) < FEW * self._counts.size:
-            order = np.argsort(self._faces, kind="stable")
+            order = np.argsort(self._faces.astype(np.uint16), kind="stable")  # by radix: there are at most 12 bits
             self.Xt, self.weights, self.Ht = self.Xt[order], self.weights[order], self.Ht[order]
             self._faces = self._faces[order]
             self._own = self._pieces()
