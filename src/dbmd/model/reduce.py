@@ -27,8 +27,6 @@ WIDE = 4  # ratio of features to directions from which on samples are reduced
 # exact, but none that matters may be missed.
 ROUNDS_OF_PART, ROUNDS = 3, 2
 ONE_IN, PART, EACH = 4, 2_000, 20  # the part is one in so many, but so many samples, and so many for each direction
-# Added to a Gram matrix, relative to its trace, so that it has a Cholesky factor whatever its rounding.
-RIDGE = 100.0 * float(np.finfo(np.float64).eps)
 # Samples of a piece, and pieces. They do not depend on the number of threads, because they change the last digits.
 PIECE, PIECES = 500, 16
 
@@ -97,26 +95,10 @@ def principal_directions(pieces: list[Piece], count: int, seed: int, parallel_ma
     directions = xp.asarray(np.random.default_rng(seed).standard_normal((len(pieces[0].mean), count)))
     some = _part_of(pieces, count, seed)
     for those in [some] * ROUNDS_OF_PART + [pieces] * ROUNDS if len(some) else [pieces] * (ROUNDS + 2):
-        basis = _orthonormal(directions, pieces[0].weights.dtype)
+        basis = xp.linalg.qr(directions)[0]
         directions = _total(parallel_map(lambda piece: piece.scattered(basis), those))  # noqa: B023
     basis, triangle = xp.linalg.qr(directions)
     return basis @ xp.asarray(np.linalg.svd(to_host(triangle))[0])
-
-
-def _orthonormal(directions: Any, dtype: np.dtype[Any]) -> Any:
-    """Return an orthonormal basis of the space of directions, shape (m, k), as far as samples of a type tell them.
-
-    By Cholesky decomposition of their Gram matrix. A QR decomposition would work on one column after the other, which
-    takes a device far longer than these few products. Directions with less than 1e-7 of the variance of the first are
-    rounding if the samples are in float32, and need a second turn if they are not.
-    """
-    xp = namespace(directions)
-    basis = directions / xp.maximum(xp.abs(directions).max(), np.finfo(np.float64).tiny)  # its squares are in range
-    for _ in range(1 if dtype == np.float32 else 2):
-        gram = basis.T @ basis
-        ridge = RIDGE * (gram.trace() + 1.0)
-        basis = basis @ xp.linalg.inv(xp.linalg.cholesky(gram + ridge * xp.eye(len(gram)))).T
-    return basis
 
 
 def _part_of(pieces: list[Piece], count: int, seed: int) -> list[Piece]:
