@@ -56,6 +56,15 @@ def test_directions_of_very_different_variance_are_all_found(dtype, scale, rng):
     assert off.sum() < 1.1 * np.square(values[R + MORE :]).sum()
 
 
+@pytest.mark.parametrize("far", [0.0, 1e2, 1e4])
+def test_float32_far_from_zero_is_taken_about_its_mean(far, rng):
+    Xt = (wide(rng) + far * rng.normal(size=80)).astype(np.float32)
+    found, exact = reduced(Xt, np.ones(200), R, seed=1), reduced(Xt.astype(float), np.ones(200), R, seed=1)
+    assert_allclose(found.offset, exact.offset, rtol=1e-12, atol=1e-7)
+    assert_allclose(found.off, exact.off, rtol=1e-4)
+    assert_allclose(rebuilt(found) - found.offset, rebuilt(exact) - exact.offset, atol=1e-4)
+
+
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("rank", [0, 1, 5])
 def test_samples_in_a_space_of_few_directions_are_in_it(form, rank, rng):

@@ -179,7 +179,10 @@ def _leading(pieces: list[Piece], count: int, r: int) -> Any:
         scatter = np.sum([to_host(piece.scattered(np.eye(m))) for piece in pieces], axis=0, dtype=np.float64)
         return np.asarray(np.linalg.eigh(scatter)[1][:, ::-1][:, :count])
     roots = [np.sqrt(to_host(piece.weights))[:, None] for piece in pieces]
-    scaled = np.concatenate([(_dense(p.Xt) - to_host(p.rest)) * root for p, root in zip(pieces, roots, strict=True)])
+    rests = [0.0 if piece.rest is None else piece.rest for piece in pieces]
+    scaled = np.concatenate([
+        (_dense(piece.Xt) - rest) * root for piece, rest, root in zip(pieces, rests, roots, strict=True)
+    ])
     return np.asarray(np.linalg.svd(scaled, full_matrices=False)[2][:count].T)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import isub
 from typing import Any
 
 import numpy as np
@@ -69,13 +70,16 @@ def centred(Xt: Any, weights: Float, parallel_map: ParallelMap = map) -> list[Pi
     rows = [slice(i, j) for i, j in pairwise(edges.tolist())]
     dtype = np.dtype(np.float64) if sparse.issparse(Xt) or Xt.dtype != np.float32 else Xt.dtype
     own = xp.asarray(weights / weights.sum(), dtype)
-    about = xp.zeros(m, dtype)
-    if not sparse.issparse(Xt):  # in float32 the mean is not exact; what it lacks is found from the differences
-        about = _total(parallel_map(lambda part: own[part] @ Xt[part], rows)).astype(dtype)
-    less = [*parallel_map(lambda part: Xt[part].astype(dtype) if sparse.issparse(Xt) else Xt[part] - about, rows)]
-    rest = _total(parallel_map(lambda part, each: own[part] @ each, rows, less))
-    mean = np.asarray(to_host(about + rest))
-    return [Piece(each, rest, own[part], mean) for each, part in zip(less, rows, strict=True)]
+    mean = _total(parallel_map(lambda part: own[part] @ Xt[part], rows))
+    if sparse.issparse(Xt):
+        return [Piece(Xt[part].astype(dtype), mean, own[part], mean) for part in rows]
+    # In float32 the mean is not exact; what it lacks is found from the differences.
+    about = mean.astype(dtype)
+    less = [*parallel_map(lambda part: Xt[part] - about, rows)]
+    lacking = _total(parallel_map(lambda part, each: own[part] @ each, rows, less)).astype(dtype)
+    less = [*parallel_map(lambda each: isub(each, lacking), less)]
+    mean = np.asarray(to_host(about.astype(np.float64) + lacking))
+    return [Piece(each, None, own[part], mean) for each, part in zip(less, rows, strict=True)]
 
 
 def _total(arrays: Iterable[Any]) -> Any:
@@ -118,8 +122,8 @@ class Piece:
     ----------
     Xt : array or CSR array of shape (n_i, m)
         The samples, less about the mean if they are dense.
-    rest : array of shape (m,), float64, where the samples are
-        What is still to be subtracted: the mean if they are sparse, else next to nothing.
+    rest : array of shape (m,), optional
+        What is still to be subtracted: the mean if they are sparse.
     weights : array of shape (n_i,), of the type of the samples, where they are
         Weight of each.
     mean : array of shape (m,)
@@ -127,7 +131,7 @@ class Piece:
     """
 
     Xt: Any
-    rest: Any
+    rest: Float | None
     weights: NDArray[Any]
     mean: Float
 
@@ -139,18 +143,21 @@ class Piece:
     def scores(self, basis: Any) -> NDArray[Any]:
         """Return the coordinates of the samples along the columns of a basis, shape (n_i, k)."""
         xp, dtype = namespace(self.Xt), self.weights.dtype
-        basis = xp.asarray(basis)
         with np.errstate(invalid="ignore"):  # see dbmd.engines._at_node
-            return xp.asarray(self.Xt @ basis.astype(dtype) - (self.rest @ basis).astype(dtype))
+            found = self.Xt @ xp.asarray(basis, dtype)
+        return xp.asarray(found if self.rest is None else found - (self.rest @ basis).astype(dtype))
 
     def scattered(self, basis: Any) -> NDArray[Any]:
         """Return the part of this piece in the covariance of all samples times a basis, shape (m, k)."""
         weighted = self.scores(basis) * self.weights[:, None]
         with np.errstate(invalid="ignore"):
             found = (weighted.T @ self.Xt).T
-        return found - namespace(found).outer(self.rest, weighted.sum(axis=0))
+        return found if self.rest is None else found - np.outer(self.rest, weighted.sum(axis=0))
 
     def norms(self) -> NDArray[Any]:
         """Return the squared distances from the mean, shape (n_i,)."""
-        rest = self.rest.astype(self.weights.dtype)
-        return namespace(self.Xt).asarray(squared_norms(self.Xt) - 2.0 * (self.Xt @ rest) + rest @ rest)
+        found = squared_norms(self.Xt)
+        if self.rest is not None:
+            rest = self.rest.astype(self.weights.dtype)
+            found = found - 2.0 * (self.Xt @ rest) + rest @ rest
+        return namespace(self.Xt).asarray(found)
