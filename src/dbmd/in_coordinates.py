@@ -25,9 +25,9 @@ from dbmd.protocols import OneLoop
 from dbmd.registry import load_clustering, load_one_loop
 from dbmd.source_sums import SourceSums
 
-# Work of two pieces, samples times the square of the number of components, divided by the number of pairs: each piece
+# There are two pieces for each of sqrt(n r^2 / PAIR_WORK) pairs: fewer than the work alone would ask for, as each piece
 # finds maps of faces for itself. It does not depend on the machine, because it changes the last digits of the sums.
-PAIR_WORK, PAIRS = 200_000, 8
+PAIR_WORK, PAIRS = 50_000, 8
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,10 @@ def sweep(
     node : Node
         With samples in memory, in float64 and contiguous, of few features and about a point amidst them; those of a
         source are consecutive.
-    V, sigma2, prior, parts, evidence, origin, near_zero, warm
-        As for :func:`dbmd.sweep.sweep`. Samples are always read as they are, and statistics are about the origin.
+    V, sigma2, prior, parts, evidence, origin
+        As for :func:`dbmd.sweep.sweep`.
+    near_zero, warm
+        Ignored: samples are read as they are, and memberships do not depend on where they start.
     parallel_map : callable
         As ``map``; it may run in threads, which do not change the result.
     """
