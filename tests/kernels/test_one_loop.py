@@ -131,3 +131,24 @@ def test_each_pass_begins_anew(n_pieces, rng):
     second, _ = after_a_pass(loop, W, offset, Q, 0.05)
     for one, other in zip(first, second, strict=True):
         assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("r", "size"), [(6, 1e30), (9, 1e18), (12, 1e18)])
+def test_products_in_which_rounding_is_larger_than_the_simplex_do_no_harm(r, size, rng):
+    """Then memberships of a face may all come out negative, which without rounding cannot be."""
+    n, m = 2000, 16
+    W, _, Q = about_its_centre(rng.normal(size=(m, r)))
+    ties = rng.integers(-1, 2, (n, r)) * 1.0
+    Xt = (ties - ties.mean(axis=1, keepdims=True)) @ np.linalg.pinv(W) * (1.0 + 1e-16 * rng.integers(-3, 4, (n, m)))
+    nowhere, loop = np.zeros(r), cpu.OneLoop(np.ascontiguousarray(Xt), np.ones(n), r, 4)
+    small = W / size
+    for _ in range(12):
+        near = about_its_centre(W + 0.3 * rng.normal(size=(m, r)))[0]
+        after_a_pass(loop, near, nowhere, near.T @ near, 0.05)
+        (_, HHt, S, _), left = after_a_pass(loop, small, nowhere, small.T @ small, 0.05)
+        assert ((loop._faces > 0) & (loop._faces < 1 << r)).all()  # they are indices
+        found = np.delete(loop.Ht, left, axis=0)
+        assert_allclose(found.sum(axis=1), 1.0)
+        assert_allclose(HHt, found.T @ found, atol=1e-6)
+        assert np.isfinite(S).all()
+    assert_allclose(cpu.solve_h(Q, size * Xt @ W, nowhere).sum(axis=1), 1.0)

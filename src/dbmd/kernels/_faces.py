@@ -177,7 +177,9 @@ def try_faces(
             if wrong == 0:
                 found = True
                 break
-            face ^= wrong  # never empty: memberships sum to one, so one of them is positive
+            if wrong == face:  # rounding: memberships sum to one, so one of them is positive
+                break
+            face ^= wrong
         total = 0.0
         for k in range(r):
             y[k] = max(y[k], LEAST) if face >> k & 1 else LEAST

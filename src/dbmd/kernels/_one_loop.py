@@ -184,7 +184,7 @@ def _search(Q: Any, Bt: Any, Ht: Any, faces: Any, left: Any) -> Any:
     Ht : array of shape (n, r), changed in place
         Memberships.
     faces : array of int of shape (n,), changed in place
-        Where to start.
+        Where to start. No face is empty.
     left : array of int of shape (n,), changed in place
         The first entries are the samples for which none were found.
     """
@@ -212,8 +212,12 @@ def _search(Q: Any, Bt: Any, Ht: Any, faces: Any, left: Any) -> Any:
             for c in range(0, width, LANES):
                 combine(y, c, Bt, i * width, r, flat, c, width)
                 wrong |= below(y, c, -SLACK) << c
+            if wrong == face:  # rounding: memberships sum to one, so one of them is positive
+                left[count] = i
+                count += 1
+                continue
             if wrong:
-                faces[i] = face ^ wrong  # never empty: memberships sum to one, so one of them is positive
+                faces[i] = face ^ wrong
                 waiting[again] = i
                 again += 1
                 continue
