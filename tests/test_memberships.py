@@ -1,5 +1,6 @@
 """Memberships piece by piece: in order, and the same however the pieces are cut."""
 
+import threading
 import time
 
 import numpy as np
@@ -8,13 +9,16 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from threadpoolctl import OpenBLASController, threadpool_limits
 
 import dbmd
 from dbmd import memberships as module
+from dbmd._utils.threads import one_blas_thread
 from dbmd.data.block import Window
 from dbmd.errors import DataError
 from dbmd.memberships import MembershipModel, iter_memberships
 from dbmd.spark.projector import Projector
+from engines.asked import blas_threads
 
 
 @pytest.fixture
@@ -95,6 +99,33 @@ def test_only_a_few_pieces_are_in_work(problem, tmp_path, monkeypatch):
     assert len(read) <= 2 * 2 + 2
     pieces.close()
     assert len(read) < 25
+
+
+def test_blas_has_its_threads_back_while_no_piece_is_in_work(problem, tmp_path, monkeypatch):
+    X, W, sigma2 = problem
+    block = opened(X, tmp_path, rows=20)
+    monkeypatch.setattr(module, "MAX_ROWS", 20)
+    with threadpool_limits(2, user_api="blas"):
+        allowed, seen = blas_threads(), []
+        assert 2 in allowed.values()
+        getattr(OpenBLASController, "clear_controlling_thread", str)()  # from 3.7 on, others could not limit it
+        monkeypatch.setattr(
+            Window, "chunks", lambda *args, own=Window.chunks: seen.append(blas_threads()) or own(*args)
+        )
+        pieces = iter_memberships(block, MembershipModel.plain(W, sigma2, np.zeros(3)), n_threads=2)
+        next(pieces)
+        deadline = time.monotonic() + 30.0  # some are still in work
+        while blas_threads() != allowed and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert blas_threads() == allowed
+        assert {n for each in seen for n in each.values()} == {1}
+        # Another thread may be the one that throws the rest away.
+        thread = threading.Thread(target=pieces.close)
+        thread.start()
+        thread.join()
+        with one_blas_thread():
+            assert set(blas_threads().values()) == {1}
+        assert blas_threads() == allowed
 
 
 def test_what_goes_wrong_in_a_thread_is_raised_here(problem, tmp_path, monkeypatch):

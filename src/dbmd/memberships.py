@@ -184,16 +184,17 @@ def iter_memberships(
     def solve(window: Window) -> tuple[Window, NDArray[Any], NDArray[Any]]:
         n = window.Xt.shape[0]
         Ht, light = np.empty((n, model.width), samples.dtype), np.empty(n, samples.dtype)
-        for chunk in samples.chunks_of(window, h_step.shift):
-            rows = chunk.rows_after(window.first)
-            found, own_light = model.of_chunk(h_step, chunk)
-            _write(Ht, rows, found)
-            _write(light, rows, own_light)
-        h_step.check()
+        with one_blas_thread():  # here: who takes the windows may wait in between, or stop, and need BLAS
+            for chunk in samples.chunks_of(window, h_step.shift):
+                rows = chunk.rows_after(window.first)
+                found, own_light = model.of_chunk(h_step, chunk)
+                _write(Ht, rows, found)
+                _write(light, rows, own_light)
+            h_step.check()
         return window, Ht, light
 
     waiting: deque[Future[tuple[Window, NDArray[Any], NDArray[Any]]]] = deque()
-    with one_blas_thread(), ThreadPoolExecutor(n_threads, "dbmd") as pool:
+    with ThreadPoolExecutor(n_threads, "dbmd") as pool:
         for window in samples.windows():
             for part in _split(window):
                 waiting.append(pool.submit(solve, part))
