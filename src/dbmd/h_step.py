@@ -133,7 +133,7 @@ class HStep:
         Parameters
         ----------
         samples : Samples
-            Only their type and kernel matter, and whether they are sparse or have to be gathered.
+            Only their type and kernel matter, and whether they are sparse, may have gaps or have to be gathered.
         W : array of shape (m, r)
             The basis.
         sigma2 : array of shape (n_sources,)
@@ -166,7 +166,8 @@ class HStep:
         offset = centre @ W_centred if centre.any() else None
         if offsets is not None:
             offset = (centre[:, None] + offsets).T @ W_centred
-        is_plain = may_keep and not samples.is_sparse and (evidence is None or evidence.one_in == 1)
+        is_plain = may_keep and not samples.is_sparse and not samples.allows_gaps
+        is_plain = is_plain and (evidence is None or evidence.one_in == 1)
         at_once = load_pass(samples.kernel) if is_plain else None
         if at_once is not None and W.shape[1] > at_once.MAX_RANK:
             at_once = None
@@ -292,8 +293,8 @@ class HStep:
         errors : array of shape (k, r, r), optional
             Likely errors of W, by default none.
         """
-        excess = 1.0 if self.evidence is None else self.evidence.excess[chunk.source_code]
-        noise = float(excess * self.sigma2[chunk.source_code])
+        c = chunk.source_code
+        noise = float(self.sigma2[c]) if self.evidence is None else self.evidence.noise(c, self.sigma2)
         model = PosteriorModel(self.Q, noise, parts, self.prior, norms, errors)
         h, gradient, gaps = self.peaks(chunk, Ht)
         found = model.at(h, gradient)
@@ -344,12 +345,17 @@ class HStep:
     def begin(self, source_code: int, *, norms: bool) -> Pass:
         """Return a pass at once over samples of a source."""
         assert self.at_once is not None
-        offset, noise = self.offset, None
+        W, offset = self._loaded
         if offset is not None and self.offsets is not None:
             offset = offset[source_code]
-        if self.evidence is not None:
-            noise = self.evidence.noise(source_code, self.sigma2)
-        return self.at_once(self.W, offset, lambda: self.Q, noise, self.dtype, norms=norms)
+        noise = None if self.evidence is None else self.evidence.noise(source_code, self.sigma2)
+        return self.at_once(W, offset, lambda: self.Q, noise, norms=norms)
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any]:
+        """W and the offset where a pass at once takes them, the same for all sources."""
+        assert self.at_once is not None
+        return self.at_once.load(self.W, self.offset, self.dtype)
 
     def centre_of(self, source_code: int) -> Float:
         """Return the entries of samples of a source that add nothing to b, less the shift, shape (m,)."""

@@ -23,10 +23,6 @@ class Summed(NamedTuple):
     stats: Statistics
     sums: SampleSums
 
-    def plus(self, other: Summed) -> Summed:
-        """Return what is found of the samples of both."""
-        return Summed(self.stats + other.stats, self.sums.plus(other.sums))
-
 
 @dataclass
 class SourceSums:
@@ -45,7 +41,7 @@ class SourceSums:
     covariance : Covariance, optional
         Of the memberships, if they are integrated out.
     at_once : Pass, optional
-        The sums over samples whose memberships were found at the same time.
+        What finds memberships and these sums at once; then there are no others.
     logs : array of the kernel's kind, shape (r,), or float
         Sum of the logarithms of memberships, if they have a prior.
     n_gaps : float, or array of the kernel's kind, shape ()
@@ -66,10 +62,12 @@ class SourceSums:
     ) -> NDArray[Any] | None:
         """Find the memberships of samples and add them, if the kernel can do both at once; else return None.
 
+        It can do so for all samples of a source, or for none: sums would depend on which ones share a chunk.
+
         Parameters
         ----------
         chunk : Chunk
-            Samples, less the shift, with the places of their gaps.
+            Samples, less the shift.
         Ht0 : array of shape (rows, r), optional
             Where to start.
         out : array of shape (rows, r), optional
@@ -83,7 +81,7 @@ class SourceSums:
             Memberships.
         """
         h_step = self.h_step
-        if h_step.at_once is None or chunk.places is not None or chunk.weights is not None:
+        if h_step.at_once is None or chunk.weights is not None:
             return None
         if self.at_once is None:
             self.at_once = h_step.begin(self.source_code, norms=norms)
@@ -130,11 +128,10 @@ class SourceSums:
 
     def total(self) -> Summed:
         """Return the sums over the samples so far, and the statistics that follow from them."""
-        of_others = None if self.sums is None else self._total_of_others(self.sums)
-        if self.at_once is None:
-            assert of_others is not None
-            return of_others
-        sums, covariance, is_finite = self.at_once.total()
+        return self._total_of_parts() if self.at_once is None else self._total_at_once(self.at_once)
+
+    def _total_at_once(self, at_once: Pass) -> Summed:
+        sums, covariance, is_finite = at_once.total()
         if not is_finite:
             self.h_step.refuse()
         stats = Statistics.of(sums, self.rest)
@@ -144,13 +141,12 @@ class SourceSums:
             sigma2 = float(self.h_step.sigma2[self.source_code])
             cost = self.h_step.evidence.cost(self.source_code, S, log_det, self.h_step.Q, sigma2)
             stats = stats.with_covariance(S, cost)
-        found = Summed(stats, sums)
-        return found if of_others is None else found.plus(of_others)
+        return Summed(stats, sums)
 
-    def _total_of_others(self, sums: Sums) -> Summed:
-        """Return the same for samples that were not added at once."""
+    def _total_of_parts(self) -> Summed:
+        assert self.sums is not None
         covariance = None if self.covariance is None else self.covariance.total()
-        found, prior, sigma2 = sums.total(), self.h_step.prior, float(self.h_step.sigma2[self.source_code])
+        found, prior, sigma2 = self.sums.total(), self.h_step.prior, float(self.h_step.sigma2[self.source_code])
         stats = Statistics.of(found, self.rest, -float(prior @ to_host(self.logs)) if prior.any() else 0.0)
         n_gaps = float(self.n_gaps)
         if n_gaps:

@@ -169,28 +169,41 @@ def test_files(device, tmp_path, suffix, memory):
 
 
 @stands_in
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["", "weights"])
 @pytest.mark.parametrize("kind", ["by rows", "CSR"])
-def test_the_number_of_devices_changes_no_bit(device, kind):
+def test_the_number_of_devices_changes_no_bit(device, kind, weights):
     Xt, models = KINDS[kind](X), []
     for n_devices in (1, 2, 4):
         standin_cuda.machine.n_devices = n_devices
-        models.append(fit("gpu", Xt, SOURCE, WEIGHTS, n_nodes=4))
+        models.append(fit("gpu", Xt, SOURCE, weights, n_nodes=4))
     for each in models[1:]:
         assert_same_bits(each, models[0])
 
 
-@pytest.mark.parametrize("sources", ["one", "alternating"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=lambda dtype: dtype.__name__)
-def test_the_size_of_chunks_and_the_way_to_the_device_change_no_bit(device, monkeypatch, dtype, sources):
+@pytest.mark.parametrize(
+    ("dtype", "sources", "also"),
+    [
+        (np.float32, "alternating", "weights"),
+        (np.float64, "one", "weights"),
+        (np.float32, "one", ""),
+        (np.float64, "alternating", ""),
+        (np.float64, "one", "gaps"),
+    ],
+)
+def test_the_size_of_chunks_and_the_way_to_the_device_change_no_bit(device, monkeypatch, dtype, sources, also):
     Xt, source, weights = data(3 * ROWS + 100)
     Xt, source = Xt.astype(dtype), source if sources == "alternating" else None
+    weights, options = weights if also == "weights" else None, {"max_iter": 3}
+    if also == "gaps":
+        Xt[:50, 1] = np.nan  # in one of the chunks, where there are several
+        options["missing"] = "allow"
     row = M * np.dtype(dtype).itemsize
-    models = [fit("gpu", Xt, source, weights, max_iter=3)]
+    models = [fit("gpu", Xt, source, weights, **options)]
     for budget, size in (("1e9", ROWS), ("1e9", 2 * ROWS), ("0", ROWS), ("0", 2 * ROWS)):
         monkeypatch.setenv("DBMD_GPU_MEMORY", budget)
         monkeypatch.setattr(_gpu_streams, "WINDOW_BYTES", size * row)
         monkeypatch.setattr(_gpu_resident, "CHUNK", device.cuda.runtime.memGetInfo()[1] // (size * row))
-        models.append(fit("gpu", Xt, source, weights, max_iter=3))
+        models.append(fit("gpu", Xt, source, weights, **options))
     for each in models[1:]:
         assert_same_bits(each, models[0])
 
@@ -207,6 +220,17 @@ def test_memory_that_runs_out_in_the_middle_of_a_fit_changes_no_result(device, k
         found = fit("gpu", Xt, SOURCE)
         assert pool.fail_at is None  # it did run out
         assert_same_model(found, expected, np.float64)
+
+
+@stands_in
+def test_a_pass_that_is_made_again_does_not_race_with_what_was_left_of_it(device, monkeypatch):
+    """Which part of it was under way when memory ran out depends on the moment; the stand-in tells of races."""
+    monkeypatch.setattr(_gpu_resident, "CHUNK", device.cuda.runtime.memGetInfo()[1] // (256 * M * 8))
+    pool, expected = standin_cuda.machine.pool(0), fit("gpu", X, max_iter=2)
+    total = pool.n_allocations
+    for part in np.linspace(0.3, 1.0, 40, endpoint=False):
+        pool.fail_at = pool.n_allocations + int(part * total)
+        assert_same_model(fit("gpu", X, max_iter=2), expected, np.float64)
 
 
 @stands_in

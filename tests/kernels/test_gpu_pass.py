@@ -19,7 +19,7 @@ keeps_device = settings(suppress_health_check=[HealthCheck.function_scoped_fixtu
 def passed(device, Xt, W, *, offset=None, noise=NOISE, norms=True, cuts=(), start=None):
     """Return what a pass finds of samples in chunks, and their memberships."""
     Ht = device.empty((len(Xt), W.shape[1]), Xt.dtype) if start is None else device.asarray(start)
-    one = Pass(W, offset, lambda: W.T @ W, noise, Xt.dtype, norms=norms)
+    one = Pass(*Pass.load(W, offset, Xt.dtype), lambda: W.T @ W, noise, norms=norms)
     for i, j in pairwise([0, *cuts, len(Xt)]):
         one.over(device.asarray(Xt[i:j]), None if start is None else Ht[i:j], Ht[i:j])
     one.send()
@@ -98,3 +98,15 @@ def test_a_pass_after_another_has_the_same_bits(device, rng):
     assert_array_equal(others, Ht)
     for one, other in zip([*first.sums, *first.covariance], [*again.sums, *again.covariance], strict=True):
         assert_array_equal(one, other)
+
+
+def test_one_basis_serves_several_sources_with_offsets_of_their_own(device, rng):
+    W, offsets = rng.normal(size=(9, 4)), rng.normal(size=(3, 4))
+    Xt, (there, of_each) = samples(rng, 300, W), Pass.load(W, offsets, np.dtype(np.float64))
+    for offset, loaded in zip(offsets, of_each, strict=True):
+        Ht = device.empty((300, 4))
+        one = Pass(there, loaded, lambda: W.T @ W, NOISE, norms=False)
+        one.over(device.asarray(Xt), None, Ht)
+        found, expected = one.total(), passed(device, Xt, W, offset=offset, norms=False)[0]
+        for mine, other in zip([*found.sums, *found.covariance], [*expected.sums, *expected.covariance], strict=True):
+            assert_array_equal(mine, other)

@@ -173,6 +173,11 @@ class Samples(ABC):
         return False
 
     @property
+    def allows_gaps(self) -> bool:
+        """Whether samples may have missing entries; then chunks may have gaps, or samples that are left out."""
+        return False
+
+    @property
     def kernel(self) -> str:
         """Name of the kernel that works on arrays of the kind of the chunks (:mod:`dbmd.kernels`)."""
         return "cpu"

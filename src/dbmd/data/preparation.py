@@ -233,6 +233,11 @@ class PreparedSamples(Samples):
         return self.samples.is_contiguous
 
     @property
+    def allows_gaps(self) -> bool:
+        """Whether samples may have missing entries."""
+        return self.preparation.allows_gaps
+
+    @property
     def kernel(self) -> str:
         """Name of the kernel for the chunks."""
         return self.samples.kernel

@@ -143,7 +143,7 @@ def solve_few(
     counted: Any = None,
     per_noise: float = 0.0,
 ) -> Any:
-    """Start the search of faces for few components, without a prior; return what it keeps.
+    """Start the search of faces for few components, without a prior; return Q over the noise.
 
     Parameters
     ----------
@@ -160,17 +160,17 @@ def solve_few(
 
     Returns
     -------
-    array of shape (2 r^2 + r,), float64
-        Q and the weights, one after the other, and Q times ``per_noise``.
+    array of shape (r, r), float64
+        Q times ``per_noise``.
     """
     n, r = Bt.shape
     given, has_inverse = _given(Q.tobytes(), r, float(weights[0]))
-    kept = cupy().empty(r * (2 * r + 1))
+    kept = cupy().empty(r * (2 * r + 1))  # Q, the weights, and Q times per_noise
     tile = 512 // Bt.dtype.itemsize * (THREADS // 32)
     args = (Bt, Ht0, out, np.int64(n), np.float64(unit), np.int32(has_inverse), given, np.float64(per_noise), kept)
     launch("h_few", "solve_few", _blocks(n, tile), (*args, counted), R=r, THREADS=THREADS, REAL=REAL[Bt.dtype])
     start_inside(kept, None, Bt, None, out, unit, tol, only_marked=True, counted=counted)
-    return kept
+    return kept[r * (r + 1) :].reshape(r, r)
 
 
 @lru_cache(maxsize=8)
@@ -401,7 +401,8 @@ def start_inside(
     weights : array of shape (r,), optional
         Weights of the logarithms in squared units of the data, if each sample has a unit of its own.
     counted : array of shape (2,), uint64, optional
-        How many samples are marked, and where to count entries of Bt, of samples that are taken, that are not finite.
+        How many samples have been marked so far, those of earlier calls included, and where to count entries of Bt, of
+        samples that are taken, that are not finite.
     """
     n, r = Bt.shape
     lanes, slots = (4, 3) if r <= 12 else (8, -(-r // 8)) if r <= 32 else (32, -(-r // 32))

@@ -32,21 +32,18 @@ class Pass:
 
     MAX_RANK = FEW  # components that there may be
 
-    def __init__(
-        self,
-        W: Float,
-        offset: Float | None,
-        gram: Callable[[], Float],
-        noise: float | None,
-        dtype: np.dtype[Any],
-        *,
-        norms: bool,
-    ) -> None:
-        basis = going(W, dtype=dtype) if offset is None else going(W, offset, dtype=dtype)
-        self._W = (basis if offset is None else basis[: W.size]).reshape(W.shape)
-        self._offset = None if offset is None else basis[W.size :]
-        self._gram, self._noise, self._norms = gram, noise, norms
-        self._room: Any = None  # from the first samples on: memory, sums over the samples, and those of covariances
+    @staticmethod
+    def load(W: Float, offset: Float | None, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+        """Start to send W and the offset to the device, in one copy."""
+        if offset is None:
+            return going(W, dtype=dtype).reshape(W.shape), None
+        both = going(W, offset, dtype=dtype)
+        return both[: W.size].reshape(W.shape), both[W.size :].reshape(offset.shape)
+
+    def __init__(self, W: Any, offset: Any, gram: Callable[[], Float], noise: float | None, *, norms: bool) -> None:
+        self._W, self._offset, self._gram, self._noise, self._norms = W, offset, gram, noise, norms
+        # From the first samples on: memory for all that is found, sums over the samples, and those of covariances.
+        self._room: Any = None
         self._sums: Any = None
         self._covariance: FaceCovariance | None = None
         self._arrived: Callable[[], NDArray[np.float64]] | None = None
@@ -54,7 +51,7 @@ class Pass:
     def over(self, Xt: Any, Ht0: Any, out: Any) -> None:
         """Write memberships of samples, and add the samples to the sums."""
         Bt = products(Xt, self._W, self._offset)
-        # All that could wait until the device has something to do.
+        # From here on the host works while the device is busy with the products.
         m, r = self._W.shape
         if self._room is None:
             self._room = _Room.of(m, r, norms=self._norms)
@@ -62,12 +59,11 @@ class Pass:
         room, Q = self._room, self._gram()
         scale, weights, tol = tolerances(Q, np.zeros(r))
         per_noise = 0.0 if self._noise is None else scale / self._noise
-        kept = solve_few(Q / scale, Bt, weights, Ht0, out, 1.0 / scale, tol, room.counted, per_noise)
+        over_noise = solve_few(Q / scale, Bt, weights, Ht0, out, 1.0 / scale, tol, room.counted, per_noise)
         solved = cupy().cuda.get_current_stream().record()
         self._sums.add(Xt, out, norms=self._norms)
         if self._noise is not None:
             if self._covariance is None:
-                over_noise = kept[r * (r + 1) :].reshape(r, r)
                 self._covariance = FaceCovariance(Q, self._noise, (over_noise, room.of_covariance))
             self._covariance.add(out, after=solved)
 

@@ -105,12 +105,15 @@ static void copy_later(void *to, const void *from, bool is_wanted) {
     }
 }
 static void end_copies() {}
-template <class Number>
-static void atomicAdd(Number *to, Number number) {
-    *to += number;
-}
 template <int N>
 static void wait_copies() {}
+
+template <class Number>
+static Number atomicAdd(Number *to, Number number) {
+    const Number before = *to;
+    *to = before + number;
+    return before;
+}
 
 #endif
 

@@ -167,8 +167,8 @@ INLINE void interior_point(const double *__restrict__ Q, const double *a, const 
 }
 
 // Take all samples, or those that are marked: a warp looks at as many at a time as it has threads.
-//   counted  how many are marked, and where to count entries of b that are not finite: samples with some are always
-//            marked; or null
+//   counted  how many have been marked so far, and where to count entries of b that are not finite: samples with some
+//            are always marked; or null
 extern "C" __global__ void __launch_bounds__(THREADS, 512 / THREADS)
 solve_inside(const REAL *__restrict__ Bt, const REAL *Ht0, REAL *out, long long n, int r, int only_marked, double unit,
              double tol, const double *__restrict__ Q_of_all, const double *__restrict__ weights,

@@ -184,17 +184,6 @@ class SampleSums(NamedTuple):
     totals: Float
     squares: Float
 
-    def plus(self, other: SampleSums) -> SampleSums:
-        """Return the sums over the samples of both."""
-        return SampleSums(
-            self.XHt + other.XHt,
-            self.HHt + other.HHt,
-            self.sizes + other.sizes,
-            self.n + other.n,
-            self.totals + other.totals,
-            self.squares + other.squares,
-        )
-
 
 @dataclass(frozen=True)
 class Summary:

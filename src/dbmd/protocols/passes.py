@@ -35,35 +35,32 @@ class Passed(NamedTuple):
 class Pass(Protocol):
     """Memberships of samples of one source, and sums over them, at once: kernels that work elsewhere may have it.
 
-    Samples are dense, of few components, without gaps and weights, and their memberships have no prior.
+    Samples are dense, of few components, without gaps and weights, and their memberships have no prior. Covariances are
+    those of all samples.
     """
 
     MAX_RANK: int  # components that there may be
 
-    def __init__(
-        self,
-        W: Float,
-        offset: Float | None,
-        gram: Callable[[], Float],
-        noise: float | None,
-        dtype: np.dtype[Any],
-        *,
-        norms: bool,
-    ) -> None:
+    @staticmethod
+    def load(W: Float, offset: Float | None, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+        """Return W, shape (m, r), and the offset, shape (r,) or (n_sources, r), or None, where passes take them.
+
+        Their entries become those of a type, that of the samples.
+        """
+
+    def __init__(self, W: Any, offset: Any, gram: Callable[[], Float], noise: float | None, *, norms: bool) -> None:
         """Begin a pass.
 
         Parameters
         ----------
         W : array of shape (m, r)
-            The basis.
+            The basis, from :meth:`load`.
         offset : array of shape (r,), optional
-            What is subtracted from x'W.
+            What is subtracted from x'W, from :meth:`load`.
         gram : callable
             Returns W'W, shape (r, r). It is called when the products of samples with W are on their way.
         noise : float, optional
             Variance of the noise in the plane of W; None: covariances are not needed.
-        dtype : dtype
-            Of the samples.
         norms : bool
             Whether the sums of the samples and of their squares are needed as well.
         """
@@ -74,7 +71,7 @@ class Pass(Protocol):
         Parameters
         ----------
         Xt : array of the kernel's kind, shape (n, m)
-            The samples.
+            The samples, at least one.
         Ht0 : array of the kernel's kind, shape (n, r), contiguous, optional
             Where to start, rows on the simplex.
         out : array of the kernel's kind, shape (n, r), contiguous
