@@ -167,3 +167,13 @@ def test_budgets_shrink_also_where_cupy_does_not_know_what_is_in_use(device, mon
     with gpu.Engine([Node("a", Block(X)), Node("b", Block(X.copy()))]) as engine:
         kinds = [type(node.block) for node in engine.nodes]
     assert kinds == [_gpu_resident.Resident, _gpu_streams.StreamedBlock]
+
+
+def test_an_error_is_not_replaced_by_one_of_the_device_at_the_end(device, monkeypatch):
+    def lost(self):
+        raise device.cuda.runtime.CUDARuntimeError(700, "the device is lost")
+
+    engine = gpu.Engine([Node("a", Block(X))])
+    monkeypatch.setattr(type(engine._devices[0].copy), "synchronize", lost)
+    with pytest.raises(ValueError, match="the first"), engine:
+        raise ValueError("the first")

@@ -82,7 +82,8 @@ class Device:
         return MemoryError
 
     def release(self) -> None:
-        """Give back what is not used any more."""
+        """Give back what is not used any more, after all that is under way: a pass that failed may have left some."""
+        self._cuda.Device(self.number).synchronize()
         self._slots.clear()
         cupy().get_default_memory_pool().free_all_blocks()
 
@@ -134,17 +135,19 @@ class Device:
                 self._thread.submit(self._tidy)
             self._thread.shutdown(wait=wait)
             if wait:
-                self._tidy()
+                with suppress(self._cuda.runtime.CUDARuntimeError):  # an error of the device has been told already
+                    self._tidy()
 
     def _tidy(self) -> None:
         self._helpers.shutdown()
         with self._cuda.Device(self.number):
-            self.compute.synchronize()
-            self.copy.synchronize()
-            for address in self._pinned:
-                _registered.end(address, self._cuda.runtime)
-            self._pinned.clear()
-            self._slots.clear()
+            try:
+                self.compute.synchronize()
+                self.copy.synchronize()
+            finally:
+                while self._pinned:
+                    _registered.end(self._pinned.pop(), self._cuda.runtime)
+                self._slots.clear()
             if KEPT * cupy().get_default_memory_pool().free_bytes() > self.memory:
                 self.release()
 
