@@ -18,6 +18,7 @@ from dbmd._utils.arrays import is_here, to_host
 from dbmd.data.block import Block, Samples, Window
 from dbmd.engines import _gpu_device, _gpu_resident, _gpu_streams, gpu
 from dbmd.engines._runs import ROWS
+from dbmd.kernels import _cuda
 from dbmd.model.node import Node
 from device import standin_cuda
 from device.found import clear_caches, has_device
@@ -331,3 +332,19 @@ def test_an_interrupt_does_not_wait_for_the_devices():
         for device in engine._devices:  # their threads tidy up when they are done
             device._thread.shutdown(wait=True)
         assert [standin_cuda.machine.pool(i).used for i in range(2)] == [0, 0]
+
+
+@stands_in
+@pytest.mark.parametrize("can_pin", [True, False])
+def test_small_arrays_on_their_way_do_not_disturb_each_other(device, can_pin, rng):
+    """More of them than there are buffers, and larger and larger ones; the stand-in copies as late as it may."""
+    standin_cuda.machine.can_pin = can_pin
+    sizes = [10, 3, 7000, 1, 20_000, 3, 50_000, 2, _cuda.STAGED // 8 + 1]
+    arrays = [rng.normal(size=size) for size in sizes]
+    changed = [array.copy() for array in arrays]
+    there = []
+    for array in changed:
+        there.append(_cuda.going(array, array[:1], dtype=np.float32))
+        array[:] = np.nan
+    for found, array in zip(there, arrays, strict=True):
+        assert_array_equal(found.get(), np.append(array, array[0]).astype(np.float32))

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from dbmd.errors import needs
 
-__all__ = ["coming", "cupy", "going", "kernel", "launch", "stream_beside"]
+__all__ = ["coming", "cupy", "going", "launch", "stream_beside"]
 
 LITTLE = 48 * 1024  # bytes of shared memory that need not be asked for
-WAYS = 4  # small arrays that may be on their way to a device at a time
+BUFFERS = 4  # small arrays that may be on their way to a device at a time
+STAGED = 4 << 20  # bytes of an array that goes through a buffer, which is kept for the next one, at most
 
 
 @cache
@@ -54,7 +55,7 @@ def going(*arrays: NDArray[Any], dtype: Any) -> Any:
     Parameters
     ----------
     *arrays : arrays
-        The copy is under way when they are changed.
+        They may be changed at once.
     dtype : dtype
         What their entries become.
 
@@ -64,22 +65,27 @@ def going(*arrays: NDArray[Any], dtype: Any) -> Any:
         The entries of one array after the other.
     """
     there = cupy().empty(sum(array.size for array in arrays), dtype)
-    ways = _ways(cupy().cuda.runtime.getDevice(), threading.get_ident())
-    way = ways[0]  # the one that was used longest ago
-    if way is None or len(way.memory) < there.nbytes:
-        way = ways[0] = _Way(there.nbytes)
-    ways.rotate(-1)
-    way.send(arrays, there)
+    if there.nbytes > STAGED:
+        there.set(np.concatenate([np.ravel(array) for array in arrays]).astype(dtype, copy=False))
+        return there
+    buffers = _buffers(cupy().cuda.runtime.getDevice(), threading.get_ident())
+    buffer = buffers[0]  # the one that was used longest ago
+    if buffer is None or len(buffer.memory) < there.nbytes:
+        if buffer is not None:
+            buffer.wait()
+        buffer = buffers[0] = _Buffer(there.nbytes)
+    buffers.rotate(-1)
+    buffer.send(arrays, there)
     return there
 
 
 @lru_cache(maxsize=64)
-def _ways(device: int, thread: int) -> deque[_Way | None]:
+def _buffers(device: int, thread: int) -> deque[_Buffer | None]:
     """Return those of a thread and a device: several arrays may be on their way at a time."""
-    return deque([None] * WAYS)
+    return deque([None] * BUFFERS)
 
 
-class _Way:
+class _Buffer:
     """Pinned memory through which a small array goes to the device, and what says when it is free again."""
 
     def __init__(self, n_bytes: int) -> None:
@@ -90,9 +96,13 @@ class _Way:
             self.memory = np.empty(size, np.uint8)
         self._copied = cuda.Event(disable_timing=True)
 
+    def wait(self) -> None:
+        """Wait until what was in it is on the device."""
+        self._copied.synchronize()
+
     def send(self, arrays: tuple[NDArray[Any], ...], there: Any) -> None:
         """Start to copy arrays to one of the device."""
-        self._copied.synchronize()
+        self.wait()
         here = self.memory[: there.nbytes].view(there.dtype)
         first = 0
         for array in arrays:
@@ -141,11 +151,11 @@ def launch(
         Macros. Each set of them is compiled by itself.
     """
     key = tuple(sorted(constants.items()))
-    kernel(source, name, key, shared, cupy().cuda.runtime.getDevice())(blocks, args)
+    _kernel(source, name, key, shared, cupy().cuda.runtime.getDevice())(blocks, args)
 
 
 @lru_cache(maxsize=4096)
-def kernel(
+def _kernel(
     source: str, name: str, constants: tuple[tuple[str, Any], ...], shared: int, device: int
 ) -> Callable[[int, tuple[Any, ...]], None]:
     """Return what starts a kernel on a device, with numbers of blocks and arguments; parameters as for :func:`launch`.
