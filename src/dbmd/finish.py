@@ -42,7 +42,7 @@ def finish(state: State, setting: Setting, n_classes: int) -> Result:
     V, sigma2, origin = state.V.astype(dtype).astype(np.float64), state.sigma2, state.origin
     by_energy = config.shares == "energy"
     model: dict[str, Any] = {
-        "sigma2": sigma2,
+        "sigma2": sigma2.copy(),  # users may change their model
         "prior": parts.prior(config.prior),
         "parts": parts,
         "evidence": state.evidence,

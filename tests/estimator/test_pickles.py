@@ -74,3 +74,11 @@ def test_an_old_pickle_goes_on_with_what_it_knew_of_earlier_batches(old, samples
         model.partial_fit(X[:20], source=source[:20])
     assert_array_equal(again.components_, old.components_)
     assert not np.array_equal(forgetful.components_, old.components_)
+
+
+def test_a_pickle_made_before_standard_deviations_were_found_when_needed_has_its_sample(model):
+    state = {**vars(model), "membership_sample_": model.membership_sample_}
+    del state["_membership_sample"]
+    copy = DBMD.__new__(DBMD)
+    copy.__setstate__(state)
+    assert_array_equal(copy.membership_sample_.std, model.membership_sample_.std)

@@ -1,5 +1,9 @@
 """Standard deviations and means of memberships, and standard deviations of components, of a fitted model."""
 
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -185,3 +189,25 @@ def test_frames_stay_frames(model, data):
     H, std = framed.transform(X, source=source, return_std=True)
     assert_allclose(np.asarray(H), model.transform(X, source=source))
     assert isinstance(std, np.ndarray)
+
+
+def test_samples_that_are_kept_are_the_same_whenever_and_wherever_somebody_looks(data):
+    X, source, W = data
+    model, again = (DBMD(R, init=W).fit(X, source=source) for _ in range(2))
+    expected = again.membership_sample_
+    copies = [pickle.loads(pickle.dumps(model)), deepcopy(model)]
+    model.noise_variance_[:] = 1e9  # whoever changes a model does not change what was found
+    for each in (model, *copies, pickle.loads(pickle.dumps(again))):
+        assert_array_equal(each.membership_sample_.std, expected.std)
+        assert_array_equal(each.membership_sample_.memberships, expected.memberships)
+    with ThreadPoolExecutor(4) as pool:
+        looks = [pool.submit(lambda: copies[0].membership_sample_.std) for _ in range(4)]
+        assert all(np.array_equal(look.result(), expected.std) for look in looks)
+
+
+def test_a_pickle_of_a_model_with_gaps_does_not_hold_them(rng):
+    X = rng.dirichlet(np.ones(2), 500) @ rng.random((2, 2000))
+    X[rng.random(X.shape) < 0.1] = np.nan
+    model = DBMD(2, missing="allow", random_state=0).fit(X)
+    assert len(pickle.dumps(model)) < 0.5 * X.size
+    assert np.isfinite(model.membership_sample_.std).all()

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from dbmd.data.partition import partition
 from dbmd.data.preparation import Preparation
@@ -12,6 +13,7 @@ from dbmd.engines.local import Engine
 from dbmd.h_step import HStep
 from dbmd.model.evidence import Evidence
 from dbmd.model.parts import Parts
+from dbmd.model.peaks import Peaks, PeaksOfModel
 from dbmd.survey import survey
 
 N, M, R = 900, 12, 3
@@ -46,3 +48,10 @@ def test_standard_deviations_are_those_of_the_posterior(n_nodes, has_dark, has_g
         std[chunk.rows] = h_step.posterior(chunk, h_step.memberships(chunk), parts).std
     np.testing.assert_allclose(sample.std, std[sample.rows], atol=1e-9)
     assert sample.std.max() > 0.01
+
+
+def test_components_may_be_renumbered_more_than_once(rng):
+    parts, order, other = Parts(R), np.array([2, 0, 1]), np.array([1, 0, 2])
+    peaks = PeaksOfModel(Peaks.empty(1, parts), {"W": rng.normal(size=(M, R)), "parts": parts})
+    once, twice = peaks.reordered(order), peaks.reordered(order).reordered(other)
+    assert_array_equal(once.order[other], twice.order)

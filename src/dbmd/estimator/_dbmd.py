@@ -465,7 +465,7 @@ class DBMD(
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        renamed = {"_memory": "_past"}  # as pickles of version 0.1 have it
+        renamed = {"_memory": "_past", "membership_sample_": "_membership_sample"}  # as early pickles have them
         later = {field.name: field.default for field in fields(Config)} | {"inference": "map"}  # the first had no other
         super().__setstate__(later | {renamed.get(name, name): value for name, value in state.items()})
 

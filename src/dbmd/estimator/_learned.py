@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dbmd.data.preparation import Preparation
 from dbmd.dataset import Dataset
+from dbmd.estimator._uncertainty import kept_sample
 from dbmd.estimator._units import in_data_units, offsets_for_users
 from dbmd.model.evidence import pooled
 from dbmd.model.result import Result
@@ -136,7 +137,7 @@ def learned_attributes(
         "sources_": source_names,
         "noise_variance_": result.sigma2,
         "profile_": profile,
-        "_membership_sample": result.sample.reordered(order),
+        "_membership_sample": kept_sample(result.sample.reordered(order)),
         "cluster_sizes_": profile.sizes.sum(axis=0),
         "objective_": result.objective,
         "history_": result.history,

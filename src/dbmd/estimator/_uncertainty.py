@@ -60,7 +60,16 @@ def membership_sample(model: PredictionMixin) -> MembershipSample:
     if known is None:
         raise AttributeError("membership_sample_ is known after a fit; models that an early release saved have none.")
     if isinstance(known, PeaksOfModel):
-        with one_blas_thread():
-            known = known.found(kept_threads().map)
-        model._membership_sample = known
+        known = model._membership_sample = found_sample(known)
     return known
+
+
+def kept_sample(peaks: PeaksOfModel) -> MembershipSample | PeaksOfModel:
+    """Return samples as a fitted model keeps them: where entries are missing takes more memory than what follows."""
+    return peaks if peaks.peaks.gaps is None else found_sample(peaks)
+
+
+def found_sample(peaks: PeaksOfModel) -> MembershipSample:
+    """Return samples with their standard deviations, found in threads."""
+    with one_blas_thread():
+        return peaks.found(kept_threads().map)

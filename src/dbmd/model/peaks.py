@@ -135,7 +135,7 @@ class PeaksOfModel:
 
     def reordered(self, order: NDArray[np.intp]) -> PeaksOfModel:
         """Return the sample with its components in another order."""
-        return replace(self, order=order)
+        return replace(self, order=order if self.order is None else self.order[order])
 
     def found(self, parallel_map: ParallelMap = map) -> MembershipSample:
         """Return the sample, with standard deviations."""
