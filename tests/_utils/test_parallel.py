@@ -89,3 +89,32 @@ def test_nothing_is_kept_of_work_that_has_ended():
         while any(each() is not None for each in seen) and time.monotonic() < deadline:
             gc.collect()
         assert all(each() is None for each in seen)
+
+
+def test_an_interruption_is_raised_before_other_errors():
+    def fail(error):
+        raise error
+
+    with Threads(1) as threads, pytest.raises(KeyboardInterrupt):
+        threads.map(fail, [ValueError(), KeyboardInterrupt(), ValueError()])
+
+
+def test_an_error_keeps_nothing_when_it_is_gone():
+    class Given:
+        pass
+
+    def fail(given):
+        raise LookupError
+
+    given = Given()
+    seen = weakref.ref(given)
+    gc.collect()
+    gc.disable()
+    try:
+        with Threads(1) as threads:
+            with pytest.raises(LookupError):
+                threads.map(fail, [given])
+            del given
+            assert seen() is None
+    finally:
+        gc.enable()

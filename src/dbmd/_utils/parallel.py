@@ -22,6 +22,8 @@ class Threads:
     An executor of the standard library makes a future with a lock for each piece, and its threads need Python for each
     of them while they should compute.
 
+    Work may ask for more by :meth:`map`. It must not wait for what it submitted: all threads might wait like that.
+
     Parameters
     ----------
     count : int
@@ -59,7 +61,10 @@ class Threads:
         help_out()
         all_done.acquire()
         if errors:
-            raise errors[0]
+            try:
+                raise min(errors, key=lambda error: isinstance(error, Exception))  # an interruption before all else
+            finally:
+                errors.clear()  # a traceback refers to them, and to the pieces
         return [found[number] for number in range(len(pieces))]
 
     def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
