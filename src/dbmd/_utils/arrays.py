@@ -31,6 +31,12 @@ def to_host(array: Any) -> Any:
     return np.asarray(array) if is_here(array) else array.get()
 
 
+def dense_here(array: Any) -> NDArray[np.float64]:
+    """Return an array of any kind as a dense one of NumPy, in float64."""
+    found = to_host(array)
+    return np.asarray(found.toarray() if is_sparse(found) else found, np.float64)
+
+
 def is_sparse(array: Any) -> bool:
     """Return whether an array is a CSR array or matrix, of either kind."""
     return hasattr(array, "indptr")

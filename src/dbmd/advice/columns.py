@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dbmd._utils.arrays import is_here, namespace, to_host
+from dbmd._utils.arrays import dense_here, is_here, namespace, to_host
 from dbmd.model.statistics import Float
 
 ENOUGH = 50  # samples: among fewer, values may all differ or rise by chance
@@ -85,7 +85,7 @@ def _identifiers(Xt: Any, source_codes: NDArray[np.intp], as_given: AsGiven) -> 
     if is_next.sum() < ENOUGH - 1:
         return (), ()
     everything = np.arange(Xt.shape[1])
-    first = as_given(_dense(Xt[namespace(Xt).asarray(order[:GLANCE])]), everything)
+    first = as_given(dense_here(Xt[namespace(Xt).asarray(order[:GLANCE])]), everything)
     rising = _confirmed(
         everything[_is_rising(first, is_next[: GLANCE - 1])], Xt, lambda values, _: _is_rising(values[order], is_next)
     )
@@ -165,8 +165,4 @@ def _differ(values: Float) -> NDArray[np.bool_]:
 
 
 def _columns(Xt: Any, columns: NDArray[np.intp]) -> Float:
-    return _dense(Xt[:, namespace(Xt).asarray(columns)])
-
-
-def _dense(Xt: Any) -> Float:
-    return np.asarray(Xt.toarray() if sparse.issparse(Xt) else to_host(Xt), np.float64)
+    return dense_here(Xt[:, namespace(Xt).asarray(columns)])

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dbmd._utils.arrays import is_here, is_sparse, namespace, to_host
+from dbmd._utils.arrays import dense_here, is_here, is_sparse, namespace, to_host
 from dbmd.errors import DataError
 from dbmd.model.node import Node
 from dbmd.model.statistics import Float, PerSource, squared_norms
@@ -58,9 +58,7 @@ class Draw:
         first = first[keys[first] < bound]
         if not len(first):
             return self
-        drawn = to_host(Xt[first])
-        drawn = np.asarray(drawn.toarray() if sparse.issparse(drawn) else drawn, np.float64)
-        return self + Draw(to_host(keys[first]), drawn, self.take)
+        return self + Draw(to_host(keys[first]), dense_here(Xt[first]), self.take)
 
     def __add__(self, other: Draw) -> Draw:
         keys = np.concatenate([self.keys, other.keys])

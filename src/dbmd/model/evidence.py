@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dbmd._utils.arrays import is_here, namespace, to_host
+from dbmd._utils.arrays import dense_here, is_here, namespace, to_host
 from dbmd.model.reduce import MORE, WIDE, ParallelMap, Piece, centred, principal_directions
 from dbmd.model.statistics import Float
 
@@ -180,11 +180,7 @@ def _leading(pieces: list[Piece], count: int, r: int) -> Any:
         return np.asarray(np.linalg.eigh(scatter)[1][:, ::-1][:, :count])
     roots = [np.sqrt(to_host(piece.weights))[:, None] for piece in pieces]
     rests = [0.0 if piece.rest is None else piece.rest for piece in pieces]
-    scaled = np.concatenate([
-        (_dense(piece.Xt) - rest) * root for piece, rest, root in zip(pieces, rests, roots, strict=True)
-    ])
+    scaled = np.concatenate(
+        [(dense_here(piece.Xt) - rest) * root for piece, rest, root in zip(pieces, rests, roots, strict=True)]
+    )
     return np.asarray(np.linalg.svd(scaled, full_matrices=False)[2][:count].T)
-
-
-def _dense(Xt: Any) -> Float:
-    return np.asarray(Xt.toarray() if sparse.issparse(Xt) else to_host(Xt), np.float64)
