@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import isub
 from typing import Any
 
 import numpy as np
@@ -64,7 +63,7 @@ def reduced(Xt: Any, weights: Float, r: int, seed: int, parallel_map: ParallelMa
 
 def centred(Xt: Any, weights: Float, parallel_map: ParallelMap = map) -> list[Piece]:
     """Return samples, shape (n, m), about their mean, in pieces; weights, shape (n,), are scaled to sum to one."""
-    (n, m), xp = Xt.shape, namespace(Xt)
+    n, xp = Xt.shape[0], namespace(Xt)
     # Elsewhere all samples are worked on at once.
     edges = np.linspace(0, n, max(1, min(PIECES, n // PIECE) if is_here(Xt) else 1) + 1).astype(int)
     rows = [slice(i, j) for i, j in pairwise(edges.tolist())]
@@ -77,7 +76,7 @@ def centred(Xt: Any, weights: Float, parallel_map: ParallelMap = map) -> list[Pi
     about = mean.astype(dtype)
     less = [*parallel_map(lambda part: Xt[part] - about, rows)]
     lacking = _total(parallel_map(lambda part, each: own[part] @ each, rows, less)).astype(dtype)
-    less = [*parallel_map(lambda each: isub(each, lacking), less)]
+    less = [*parallel_map(lambda each: np.subtract(each, lacking, out=each), less)]
     mean = np.asarray(to_host(about.astype(np.float64) + lacking))
     return [Piece(each, None, own[part], mean) for each, part in zip(less, rows, strict=True)]
 
