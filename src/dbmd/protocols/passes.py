@@ -15,7 +15,7 @@ __all__ = ["LoopSums", "OneLoop", "Pass", "Passed"]
 
 
 class Passed(NamedTuple):
-    """What a :class:`Pass` finds.
+    """What a :class:`dbmd.protocols.Pass` finds.
 
     Attributes
     ----------
