@@ -1,5 +1,6 @@
 """Settings, marks and clusters for all tests."""
 
+import os
 import signal
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import profiles  # noqa: F401  (chooses how many examples)
 from dask_cluster import make_client
+from device.compiled import SHARED
 from device.found import clear_caches, has_device
 from device.standin import installed
 from engine_params import FIXTURES
@@ -70,6 +72,17 @@ def pytest_collection_modifyitems(config, items):
 def _signals_are_heard():
     """Processes that tests start must not ignore what the one who started the tests ignores (nohup)."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _compiled_kernels_are_shared(tmp_path_factory):
+    """All processes of this run, and those that they start, keep compiled kernels in one folder of pytest's."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kernels"
+    folder.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SHARED, str(folder))
+        yield
 
 
 @pytest.fixture

@@ -1,12 +1,20 @@
-"""CUDA sources compiled by the C++ compiler of this machine: one thread does the work of a block, block after block."""
+"""CUDA sources compiled by the C++ compiler of this machine: one thread does the work of a block, block after block.
+
+All processes of a run of the tests share what one of them has compiled, in a folder that ``tests/conftest.py`` names.
+"""
 
 import ctypes
+import os
 import subprocess
 import tempfile
+from contextlib import ExitStack
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
+
+SHARED = "DBMD_COMPILED_FOR_TESTS"  # names the folder
 
 
 class Function:
@@ -42,14 +50,14 @@ def passed(arg):
 @cache
 def library(code, options):
     """Return a loaded library of a source."""
-    folder = Path(tempfile.mkdtemp(prefix="dbmd-test-"))
-    try:
-        (folder / "source.cpp").write_text(code)
-        macros = [option for option in options if option.startswith("-D")]
-        command = ["c++", "-std=c++17", "-O2", "-g", "-fPIC", "-shared", "-ffp-contract=off", "-w", *macros]
-        subprocess.run([*command, str(folder / "source.cpp"), "-o", str(folder / "source.so")], check=True)
-        return ctypes.CDLL(str(folder / "source.so"))
-    finally:
-        for file in folder.iterdir():
-            file.unlink()
-        folder.rmdir()
+    macros = [option for option in options if option.startswith("-D")]
+    command = ["c++", "-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-w", *macros]
+    with ExitStack() as stack:
+        shared = os.environ.get(SHARED) or stack.enter_context(tempfile.TemporaryDirectory(prefix="dbmd-test-"))
+        done = Path(shared, sha256("\0".join([code, *command]).encode()).hexdigest()).with_suffix(".so")
+        if not done.exists():
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=shared)))
+            (folder / "source.cpp").write_text(code)
+            subprocess.run([*command, str(folder / "source.cpp"), "-o", str(folder / "source.so")], check=True)
+            (folder / "source.so").replace(done)  # whole, or not there
+        return ctypes.CDLL(str(done))

@@ -149,7 +149,7 @@ def at_once(gpu, case, rng):
         if not is_finite:
             Xt[7] = np.nan
         there, Ht = _cuda.cupy().asarray(Xt), _cuda.cupy().asarray(np.full((case.n, case.r), 1 / case.r, case.dtype))
-        one = Pass(W, None, lambda: W.T @ W, 0.3, Xt.dtype, norms=False)
+        one = Pass(*Pass.load(W, None, Xt.dtype), lambda: W.T @ W, 0.3, norms=False)
         for rows in (slice(100), slice(100, None)):
             one.over(there[rows], Ht[rows], Ht[rows])
         found = one.total()
