@@ -19,7 +19,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dbmd.kernels._covariance import add_faces
 from dbmd.kernels._faces import LEAST, MAX_RANK, POSITIVE, SLACK, TRIES, exchange, map_of_corner
@@ -44,43 +43,31 @@ class OneLoop:
         n, m = Xt.shape
         self.Xt, self.weights, self.Ht = Xt, weights, np.empty((n, r))
         self._first, self._wide = int(padded(m)), int(padded(m) + padded(r))
-        self._faces, self._n_passes = np.full(n, (1 << r) - 1), 0
+        self.order, self._faces, self._n_passes = np.arange(n), np.full(n, (1 << r) - 1), 0
         edges = np.linspace(0, n, n_pieces + 1).astype(int)
-        self._rows = [slice(i, j) for i, j in pairwise(edges.tolist())]
         self._counts, self._sums = np.empty((n_pieces, 1 << r)), np.empty((n_pieces, self._wide**2 + r * r + 1))
-        self._left, self._n_left = np.empty(n, np.intp), np.zeros(n_pieces, np.intp)
-        # Once: new memory for each call would take longer than the products that it is for.
-        self._Bt = np.empty((n, int(padded(r))))
-        self._own = self._pieces()
-
-    def _pieces(self) -> list[tuple[NDArray[Any], ...]]:
-        """Return what is of each piece, and the same in all passes."""
-        roots = np.sqrt(self.weights)
-        arrays: tuple[NDArray[Any], ...] = self.Xt, roots, self._Bt, self.Ht, self._faces, self._left
-        return [
-            (*(array[rows] for array in arrays), counts, sums)
-            for rows, counts, sums in zip(self._rows, self._counts, self._sums, strict=True)
+        # Once, as for the sums: new memory for each call would take longer than the products that it is for.
+        Bt = np.empty((n, int(padded(r))))
+        roots, in_order = np.sqrt(weights), (self.order, Bt, self.Ht, self._faces)
+        self._pieces = [
+            (Xt, roots, *(array[i:j] for array in in_order), counts, sums)
+            for (i, j), counts, sums in zip(pairwise(edges.tolist()), self._counts, self._sums, strict=True)
         ]
 
     def prepare(self, W: Float, offset: Float, Q: Float, noise: float | None) -> list[Callable[[], None]]:
         """Return what to call, each once, in any order or side by side, for a pass at W."""
         if self._n_passes in SORTED_BEFORE and len(self.Xt) < FEW * self._counts.size:
-            order = np.argsort(self._faces.astype(np.uint16), kind="stable")  # by radix: there are at most 12 bits
-            self.Xt, self.weights, self.Ht = self.Xt[order], self.weights[order], self.Ht[order]
-            self._faces = self._faces[order]
-            self._own = self._pieces()
+            # By radix: there are at most 12 bits. Samples stay where they are: to copy them would take longer than this.
+            by_face = np.argsort(self._faces.astype(np.uint16), kind="stable")
+            self.order[:], self._faces[:] = self.order[by_face], self._faces[by_face]
         (m, r), (scale, _, _) = W.shape, tolerances(Q, np.zeros(len(Q)))
         basis = np.zeros((m + 1, self._wide - self._first))
         basis[:m, :r], basis[m, :r] = W / scale, -offset / scale
         over_noise = np.zeros((0, 0)) if noise is None else Q / noise
-        of_all = basis.reshape(-1), np.ascontiguousarray(Q / scale), over_noise
+        at_W = basis.reshape(-1), np.ascontiguousarray(Q / scale), over_noise
         self._counts[:], self._sums[:] = 0.0, 0.0
         self._n_passes += 1
-
-        def run(piece: int) -> None:
-            self._n_left[piece] = _one_loop(*of_all, *self._own[piece])
-
-        return [partial(run, piece) for piece in range(len(self._own))]
+        return [partial(_one_loop, *at_W, *piece) for piece in self._pieces]
 
     def total(self) -> LoopSums:
         """Return what the last pass has found."""
@@ -88,8 +75,7 @@ class OneLoop:
         squares = sums[: self._wide**2].reshape(self._wide, self._wide)
         m, own = self.Xt.shape[1], slice(self._first, self._first + r)
         S, log_det = sums[self._wide**2 : -1].reshape(r, r), float(sums[-1])
-        found = zip(self._rows, self._n_left.tolist(), strict=True)
-        left = np.concatenate([rows.start + self._left[rows][:count] for rows, count in found])
+        left = np.flatnonzero(np.isnan(self.Ht[:, 0]))
         return LoopSums(squares[:m, own], squares[own, own], S, log_det, left)
 
 
@@ -100,14 +86,14 @@ def _one_loop(
     over_noise: Any,
     Xt: Any,
     roots: Any,
+    rows: Any,
     Bt: Any,
     Ht: Any,
     faces: Any,
-    left: Any,
     counts: Any,
     out: Any,
-) -> Any:
-    """Write memberships and sums; return the number of samples whose memberships were not found.
+) -> None:
+    """Write memberships of some of the samples, and sums over them.
 
     Parameters
     ----------
@@ -117,46 +103,44 @@ def _one_loop(
         As in :func:`dbmd.kernels._faces.try_faces`.
     over_noise : array of shape (r, r) or (0, 0)
         W'W / noise; empty if covariances are not needed.
-    Xt : array of shape (n, m)
-        Samples.
-    roots : array of shape (n,)
-        Square root of how often each sample counts.
+    Xt : array of shape (n_samples, m)
+        All samples.
+    roots : array of shape (n_samples,)
+        Square root of how often each counts.
+    rows : array of int of shape (n,)
+        Which of the samples.
     Bt : array of shape (n, padded(r)), changed in place
         Workspace.
     Ht : array of shape (n, r), changed in place
-        Memberships.
+        Memberships; NaN where they are not found. Then the sample is in none of the sums.
     faces : array of int of shape (n,), changed in place
         Where to start, and the faces of the memberships: bit k says whether component k is on the face.
-    left : array of int of shape (n,), changed in place
-        The first entries are the samples whose memberships were not found. They are in none of the sums.
     counts : array of shape (2^r,), zeros, changed in place
         How many samples are on each face.
     out : array of shape (wide^2 + r^2 + 1,), zeros, changed in place
         With z = (x, h), both padded, first the sum of z z', of which only the columns of h are there; then the sum of
         the covariances, and that of their gains in log-determinant.
     """
-    (n, m), r = Xt.shape, Ht.shape[1]
+    m, (n, r) = Xt.shape[1], Ht.shape
     width, first = padded(r), padded(m)
     wide = first + width
     samples, products = Xt.reshape(-1), Bt.reshape(-1)
     for i in range(n):
         for c in range(0, width, LANES):
-            combine(products, i * width + c, samples, i * m, m, basis, c, width)
-    count = _search(Q, products, Ht, faces, left)
-    counted = roots.copy()
-    for l in range(count):
-        counted[left[l]] = 0.0
+            combine(products, i * width + c, samples, rows[i] * m, m, basis, c, width)
+    _search(Q, products, Ht, faces)
     Zt, numbers = np.zeros(RUN * wide), np.arange(RUN)
     for start in range(0, n, RUN):
-        rows = min(RUN, n - start)
-        for i in range(rows):
-            root = counted[start + i]
-            if root == 0.0:  # numbers that were not found may be anything
+        count = min(RUN, n - start)
+        for i in range(count):
+            row = rows[start + i]
+            root = roots[row]
+            if np.isnan(Ht[start + i, 0]):
                 Zt[i * wide : (i + 1) * wide] = 0.0
                 continue
             face = np.int64(0)
             for j in range(m):
-                Zt[i * wide + j] = root * Xt[start + i, j]
+                Zt[i * wide + j] = root * Xt[row, j]
             for k in range(r):
                 Zt[i * wide + first + k] = root * Ht[start + i, k]
                 face |= np.int64(Ht[start + i, k] > POSITIVE) << k
@@ -164,16 +148,15 @@ def _one_loop(
             counts[face] += root * root
         for k in range(0, wide, LANES):
             for c in range(first, wide, LANES):
-                add_gram_tile(out, out, 1.0, Zt, numbers, 0, rows, wide, k, c)
+                add_gram_tile(out, out, 1.0, Zt, numbers, 0, count, wide, k, c)
     if len(over_noise):
         S = out[wide * wide : wide * wide + r * r].reshape(r, r)
         out[wide * wide + r * r] = add_faces(counts, over_noise, S)
-    return count
 
 
 @jit
-def _search(Q: Any, Bt: Any, Ht: Any, faces: Any, left: Any) -> Any:
-    """Write memberships and their faces; return the number of samples for which none were found.
+def _search(Q: Any, Bt: Any, Ht: Any, faces: Any) -> None:
+    """Write memberships and their faces; memberships are NaN where none are found.
 
     Parameters
     ----------
@@ -185,16 +168,13 @@ def _search(Q: Any, Bt: Any, Ht: Any, faces: Any, left: Any) -> Any:
         Memberships.
     faces : array of int of shape (n,), changed in place
         Where to start. No face is empty.
-    left : array of int of shape (n,), changed in place
-        The first entries are the samples for which none were found.
     """
     n, r = Ht.shape
     width, every = padded(r), (1 << r) - 1
     path, flat = np.empty(r * (r + 1) * width), np.empty((r + 1) * width)
     members, y = np.empty(r, np.int64), np.empty(width)
     begins = np.empty(every + 2, np.int64)
-    waiting, order = np.arange(n), np.empty(n, np.int64)
-    n_waiting, count = n, 0
+    waiting, order, n_waiting = np.arange(n), np.empty(n, np.int64), n
     for number in range(2 * TRIES):
         if n_waiting == 0:
             break
@@ -212,11 +192,7 @@ def _search(Q: Any, Bt: Any, Ht: Any, faces: Any, left: Any) -> Any:
             for c in range(0, width, LANES):
                 combine(y, c, Bt, i * width, r, flat, c, width)
                 wrong |= below(y, c, -SLACK) << c
-            if wrong == face:  # rounding: memberships sum to one, so one of them is positive
-                left[count] = i
-                count += 1
-                continue
-            if wrong:
+            if wrong and wrong != face:
                 faces[i] = face ^ wrong
                 waiting[again] = i
                 again += 1
@@ -224,19 +200,18 @@ def _search(Q: Any, Bt: Any, Ht: Any, faces: Any, left: Any) -> Any:
             total = (r - f) * LEAST
             for d in range(f):
                 total += max(y[members[d]], LEAST)
-            # NaN, or numbers so large that their rounding shows, do not sum to one.
-            if abs(total - 1.0) <= 1e-10:
+            # NaN, or numbers so large that their rounding shows, do not sum to one. Nor do all of them come out
+            # negative without rounding.
+            if wrong == 0 and abs(total - 1.0) <= 1e-10:
                 for k in range(r):
                     Ht[i, k] = LEAST / total
                 for d in range(f):
                     Ht[i, members[d]] = max(y[members[d]], LEAST) / total
             else:
-                left[count] = i
-                count += 1
+                Ht[i] = np.nan
         n_waiting = again
     for l in range(n_waiting):
-        left[count + l] = waiting[l]
-    return count + n_waiting
+        Ht[waiting[l]] = np.nan
 
 
 @jit

@@ -101,13 +101,18 @@ class OneLoop(Protocol):
 
     Attributes
     ----------
-    Xt, weights, Ht : arrays of shape (n, m), (n,) and (n, r)
-        The samples and their memberships, in an order that may change from pass to pass.
+    Xt, weights : arrays of shape (n, m) and (n,)
+        As they were given.
+    order : array of int of shape (n,)
+        The order of the memberships, by the positions of their samples. It may change from pass to pass.
+    Ht : array of shape (n, r)
+        The memberships, NaN where they were not found.
     """
 
     MAX_RANK: int  # components that there may be
     Xt: Float
     weights: Float
+    order: NDArray[np.intp]
     Ht: Float
 
     def __init__(self, Xt: Float, weights: Float, r: int, n_pieces: int) -> None: ...
@@ -147,7 +152,7 @@ class LoopSums(NamedTuple):
     log_det : float
         Sum of their gains in log-determinant, see :class:`dbmd.protocols.FaceCovariance`.
     left : array of int
-        The samples whose memberships were not found, by their positions: they are in none of the sums.
+        The rows of the memberships that were not found: their samples are in none of the sums.
     """
 
     XHt: Float
