@@ -76,19 +76,24 @@ def _distances(X: Any, weights: Any, centre: Any, nearest: Any, out: Any) -> Any
         The squared distances.
     """
     m, n = X.shape
-    total = 0.0
+    costs = np.zeros(RUN)  # a sum for each place in a run: a single one would be waited for after each sample
     for start in range(0, n, RUN):
         stop = min(start + RUN, n)
         d2, before, own = out[start:stop], nearest[start:stop], weights[start:stop]
         d2[:] = 0.0
-        for j in range(m):
+        for j in range(0, m - 3, 4):  # four at a time, as in _cost
+            a, b, c, d = X[j, start:stop], X[j + 1, start:stop], X[j + 2, start:stop], X[j + 3, start:stop]
+            at_a, at_b, at_c, at_d = X[j, centre], X[j + 1, centre], X[j + 2, centre], X[j + 3, centre]
+            for i in range(len(d2)):
+                d2[i] += (a[i] - at_a) ** 2 + (b[i] - at_b) ** 2 + (c[i] - at_c) ** 2 + (d[i] - at_d) ** 2
+        for j in range(m - m % 4, m):
             x, at = X[j, start:stop], X[j, centre]
             for i in range(len(d2)):
                 d2[i] += (x[i] - at) ** 2
         for i in range(len(d2)):
             d2[i] = min(d2[i], before[i])
-            total += own[i] * d2[i]
-    return total
+            costs[i] += own[i] * d2[i]
+    return costs.sum()
 
 
 @jit

@@ -57,7 +57,7 @@ class OneLoop:
     def prepare(self, W: Float, offset: Float, Q: Float, noise: float | None) -> list[Callable[[], None]]:
         """Return what to call, each once, in any order or side by side, for a pass at W."""
         if self._n_passes in SORTED_BEFORE and len(self.Xt) < FEW * self._counts.size:
-            # By radix: there are at most 12 bits. Samples stay where they are: to copy them would take longer than this.
+            # By radix: there are at most 12 bits. Samples stay where they are: to copy them would take much longer.
             by_face = np.argsort(self._faces.astype(np.uint16), kind="stable")
             self.order[:], self._faces[:] = self.order[by_face], self._faces[by_face]
         (m, r), (scale, _, _) = W.shape, tolerances(Q, np.zeros(len(Q)))
