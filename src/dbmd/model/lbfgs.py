@@ -172,17 +172,20 @@ def _two_loops(move: Float, steps: tuple[Float, ...], changes: tuple[Float, ...]
         curvature = -float(np.vdot(step_A, change))
         # Along a step on which moves grow, as near a saddle, there is no minimum ahead.
         if curvature * LONGEST >= float(np.vdot(step_A, step)) > 0.0:
-            pairs.append((step, -change, step_A, curvature))
+            pairs.append((step, change, step_A, curvature))
     rest, along = move.copy(), []
     for _, change, step_A, curvature in reversed(pairs):
         along.append(float(np.vdot(step_A, rest)) / curvature)
-        rest -= along[-1] * change
+        rest += along[-1] * change
     if pairs:
         inside, changed = (np.concatenate([plane.T @ pair[i] for pair in pairs]) for i in (0, 1))
         changed_A = changed @ A
         squares = float(np.vdot(changed_A, changed))
-        factor = float(np.vdot(changed_A, inside)) / squares if squares > 0.0 else 0.0
+        factor = -float(np.vdot(changed_A, inside)) / squares if squares > 0.0 else 0.0
         rest += (min(max(factor, 1.0), LONGEST_AT_FIRST) - 1.0) * (plane @ (plane.T @ rest))
-    for (step, change, _, curvature), part in zip(pairs, reversed(along), strict=True):
-        rest += (part - float(np.vdot(change @ A, rest)) / curvature) * step
+    rest_A = rest @ A
+    for (step, change, step_A, curvature), part in zip(pairs, reversed(along), strict=True):
+        weight = part + float(np.vdot(change, rest_A)) / curvature
+        rest += weight * step
+        rest_A += weight * step_A
     return rest
