@@ -7,6 +7,7 @@ follows: its iterations cost next to nothing, and after it a few passes over all
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -149,9 +150,9 @@ def find_start(
     centred = sample if D is None else without_offsets(sample, D)
     setting.on_phase("clustering the samples drawn")
     pool = kept_threads()
-    with one_blas_thread():
-        # Whatever does not depend on the clusters is done beside them.
-        looking = pool.submit(setting.on_sample, sample) if is_here(sample.Xt) else None
+    # Whatever does not depend on the clusters is done beside them.
+    looking = pool.submit(setting.on_sample, sample) if is_here(sample.Xt) else None
+    with one_blas_thread(), looking or nullcontext():
         needs_excess = config.inference == "evidence" and evidence is None
 
         def work(Xt: Any) -> tuple[Clusters, Float | None]:
@@ -195,18 +196,14 @@ def _cluster_sample(
     setting: Setting, sample: Sample, seed: int, pool: Threads, *, needs_excess: bool
 ) -> tuple[Clusters, Float | None]:
     """Return the clusters of a sample, without offsets, and the noise excess of each source if it is needed."""
-    r, codes = setting.parts.n_components, sample.source_codes
+    r, n_patterns, codes = setting.parts.n_components, setting.parts.n_patterns, sample.source_codes
     ready = weighed(sample, r, seed, pool.map)
-
-    def find_excess() -> Float | None:
-        n_sources, n_patterns = setting.n_sources, setting.parts.n_patterns
-        return noise_excess(sample.Xt, ready.weights, codes, n_sources, n_patterns, pool.map) if needs_excess else None
-
-    if is_here(sample.Xt):
-        excess = pool.submit(find_excess)
-        return clusters_of(ready, r, seed, pool.map), excess.result()
-    # Samples elsewhere keep this thread's Python busy, which the threads that cluster would wait for.
-    return clusters_of(ready, r, seed, pool.map), find_excess()
+    if not needs_excess:
+        return clusters_of(ready, r, seed, pool.map), None
+    # The excess in this thread: samples may be elsewhere, unlike what is clustered.
+    with pool.submit(clusters_of, ready, r, seed, pool.map) as clusters:
+        excess = noise_excess(sample.Xt, ready.weights, codes, setting.n_sources, n_patterns, pool.map)
+        return clusters.result(), excess
 
 
 def _fit_sample(

@@ -46,11 +46,12 @@ def test_work_may_ask_for_work(count):
 
 
 def test_threads_end_when_they_are_not_needed_any_more():
-    before = threading.active_count()
+    before, done = threading.active_count(), []
     with Threads(4) as threads:
-        late = [threads.submit(time.sleep, 0.01) for _ in range(5)]
+        for number in range(5):
+            threads.submit(lambda number: (time.sleep(0.01), done.append(number)), number)
     assert threading.active_count() == before
-    assert all(each.done() for each in late)
+    assert sorted(done) == list(range(5))
 
 
 def test_no_more_threads_are_started_than_there_is_work_for():
@@ -92,11 +93,57 @@ def test_nothing_is_kept_of_work_that_has_ended():
 
 
 def test_an_interruption_is_raised_before_other_errors():
+    meeting = threading.Barrier(3, timeout=30.0)
+
     def fail(error):
+        meeting.wait()
         raise error
 
-    with Threads(1) as threads, pytest.raises(KeyboardInterrupt):
+    with Threads(3) as threads, pytest.raises(KeyboardInterrupt):
         threads.map(fail, [ValueError(), KeyboardInterrupt(), ValueError()])
+
+
+def test_after_an_error_no_further_pieces_are_begun():
+    begun = []
+
+    def fail(number):
+        begun.append(number)
+        raise LookupError
+
+    with Threads(1) as threads, pytest.raises(LookupError):
+        threads.map(fail, range(100))
+    assert begun == [0]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_who_waits_for_what_no_thread_has_begun_with_does_it(count):
+    end, done_by = threading.Event(), []
+    with Threads(count) as threads:
+        with threads.submit(end.wait) as first, threads.submit(lambda: done_by.append(threading.get_ident())) as task:
+            task.result()
+            assert done_by == [threading.get_ident()]
+            end.set()
+            assert first.result()
+            assert first.result()  # once more
+        assert threads.map(lambda i: threads.submit(pow, i, 2).result(), range(5)) == [0, 1, 4, 9, 16]
+    assert len(done_by) == 1
+
+
+def test_work_of_a_context_that_ends_early_is_dropped_or_waited_for():
+    begun, end, done = threading.Event(), threading.Event(), []
+
+    def first():
+        begun.set()
+        end.wait()
+        done.append("first")
+
+    with Threads(2) as threads:
+        with threads.submit(first), threads.submit(done.append, "second"):
+            begun.wait()
+            threading.Timer(0.05, end.set).start()
+        assert done == ["first"]
+        assert threads.map(abs, [-1, 2]) == [1, 2]
+    assert done == ["first"]
 
 
 def test_an_error_keeps_nothing_when_it_is_gone():

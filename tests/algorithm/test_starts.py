@@ -1,5 +1,8 @@
 """Seeds and starts: random, several, from a sample, and from a sample of wide data."""
 
+import multiprocessing
+import threading
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -153,6 +156,48 @@ def test_the_start_of_wide_samples_is_the_same_however_they_are_cut_stored_or_sh
         found = start_of_wide_samples(form(X), source, n_nodes, n_threads)
         assert difference(found.V, expected.V) < 1e-7
         assert_allclose(found.sigma2, expected.sigma2, rtol=1e-7)
+
+
+def test_what_is_done_beside_the_clusters_ends_with_a_start_that_fails(monkeypatch):
+    X, source, *_ = mixture(n=2000, m=60)
+    begun, failed, after = threading.Event(), threading.Event(), []
+
+    def clusters_of(*_):
+        begun.set()
+        failed.wait(30.0)
+        after.append("clusters")
+
+    def noise_excess(*_):
+        assert begun.wait(30.0)
+        failed.set()
+        raise MemoryError
+
+    monkeypatch.setattr("dbmd.start.clusters_of", clusters_of)
+    monkeypatch.setattr("dbmd.start.noise_excess", noise_excess)
+    with pytest.raises(MemoryError):
+        start_of_wide_samples(X, source, n_threads=3)
+    assert after == ["clusters"]
+
+
+def _fitted_in_a_fork(X, answers):
+    answers.put(fitted(X, n_components=3).components_)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")  # which is what is tested
+def test_a_process_that_was_forked_after_a_fit_has_threads_of_its_own(monkeypatch):
+    monkeypatch.setenv("DBMD_NUM_THREADS", "3")
+    monkeypatch.setattr(start, "SAMPLE", 600)
+    X, *_ = mixture(n=2000, m=60)
+    expected = fitted(X, n_components=3).components_
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    process = context.Process(target=_fitted_in_a_fork, args=(X, answers))
+    process.start()
+    try:
+        assert_array_equal(answers.get(timeout=120.0), expected)
+    finally:
+        process.kill()
+        process.join()
 
 
 def test_the_start_of_wide_samples_moves_and_grows_with_them():

@@ -4,16 +4,76 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
-from functools import cache
+from functools import cache, partial
 from queue import SimpleQueue
 from threading import Lock, Thread
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from dbmd._utils.threads import available_threads
 
 T = TypeVar("T")
+
+
+class Task(Generic[T]):
+    """Something that a thread does; as a context, it is dropped at the end if it was not begun, or else waited for.
+
+    Parameters
+    ----------
+    function : callable
+        What to do.
+    on_end : callable
+        Called when it was done, or was dropped.
+    """
+
+    def __init__(self, function: Callable[[], T], on_end: Callable[[], None]) -> None:
+        self._function: Callable[[], T] | None = function
+        self._on_end = on_end
+        self._begun, self._over = Lock(), Lock()
+        self._over.acquire()
+        self._value: Any = None
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """Do it, if nobody has begun to."""
+        if not self._begun.acquire(blocking=False):
+            return
+        assert self._function is not None
+        try:
+            self._value = self._function()
+        except BaseException as error:
+            self._error = error
+        self._end()
+
+    def result(self) -> T:
+        """Return what the function returned, or raise its error. If no thread has begun with it, this one does it."""
+        self.run()
+        with self._over:
+            pass
+        error, self._error = self._error, None
+        if error is None:
+            found: T = self._value
+            return found
+        try:
+            raise error
+        finally:
+            del error  # its traceback refers to this frame
+
+    def _end(self) -> None:
+        self._function = None  # what it worked on may be large
+        self._on_end()
+        self._over.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._begun.acquire(blocking=False):
+            self._end()
+        with self._over:
+            pass
 
 
 class Threads:
@@ -22,7 +82,7 @@ class Threads:
     An executor of the standard library makes a future with a lock for each piece, and its threads need Python for each
     of them while they should compute.
 
-    Work may ask for more by :meth:`map`. It must not wait for what it submitted: all threads might wait like that.
+    Work may ask for more, and wait for it: who waits for what no thread has begun with does it.
 
     Parameters
     ----------
@@ -49,7 +109,8 @@ class Threads:
         def help_out() -> None:
             for number in numbers:
                 try:
-                    found[number] = function(*pieces[number])
+                    if not errors:
+                        found[number] = function(*pieces[number])
                 except BaseException as error:
                     errors.append(error)
                 if not next(left):
@@ -67,27 +128,14 @@ class Threads:
                 errors.clear()  # a traceback refers to them, and to the pieces
         return [found[number] for number in range(len(pieces))]
 
-    def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
-        """Start a function, or, where no other thread may work, run it; return what its result can be had from."""
-        future = Future[T]()
-
-        def run() -> None:
-            try:
-                result = function(*arguments)
-            except BaseException as error:
-                self._count(-1)
-                future.set_exception(error)
-            else:
-                self._count(-1)
-                future.set_result(result)
-
+    def submit(self, function: Callable[..., T], *arguments: Any) -> Task[T]:
+        """Hand a function over to a thread; where there is none, it is done when its result is asked for."""
+        task = Task(partial(function, *arguments), partial(self._count, -1))
         is_started = self._started(1) > 0
         self._count(1)
         if is_started:
-            self._tasks.put(run)
-        else:
-            run()
-        return future
+            self._tasks.put(task.run)
+        return task
 
     def _count(self, change: int) -> None:
         with self._lock:
