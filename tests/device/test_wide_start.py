@@ -89,6 +89,7 @@ def test_the_noise_excess_there_is_that_here(dtype, n, device):
 def test_columns_of_samples_there_look_as_here(dtype, leading, is_alone, device):
     Xt, source = wide(dtype)
     Xt[:, 0] = 0.1  # its mean in float32 is not exact, but that is no variance
+    Xt[::2, 0] = np.nextafter(Xt[0, 0], dtype(1))  # nor is rounding
     Xt[:, 1:3] = np.arange(N)[:, None] * [leading, 0.0]
     if is_alone:
         Xt[:, 2:] = 0.7

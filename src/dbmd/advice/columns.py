@@ -120,9 +120,9 @@ def variances(Xt: Any, weights: Float) -> Float:
     if is_here(Xt):
         mean, squares = _moments_by_piece(Xt, fractions)
     else:
-        Xt, fractions = Xt.astype(np.float64), namespace(Xt).asarray(fractions)
-        about = fractions @ Xt
-        mean, squares = to_host(about), to_host(fractions @ np.square(Xt - about))
+        wide, own = Xt.astype(np.float64), namespace(Xt).asarray(fractions)
+        about = own @ wide
+        mean, squares = to_host(about), to_host(own @ np.square(wide - about))
     rounding = np.square(10.0 * float(np.finfo(Xt.dtype).eps) * mean)
     return np.where(squares > rounding, squares, 0.0)
 
