@@ -49,7 +49,7 @@ def finish(state: State, setting: Setting, n_classes: int) -> Result:
     }
     last = partial(survey, **model, origin=origin, n_classes=n_classes, by_energy=by_energy)
     found = setting.engine.ask(last, V)
-    sample = PeaksOfModel(found.peaks, {"W": parts.W(V), **model, "norms": parts.norms(V) if by_energy else None})
+    sample = PeaksOfModel.at(found.peaks, parts.W(V), **model, norms=parts.norms(V) if by_energy else None)
     summaries = parts.summaries(found.stats, V, origin)
     explained = explained_variance(found.stats, summaries, setting.n_sources)
     offset_prior, offset_cost = state.offset_prior, 0.0

@@ -121,7 +121,7 @@ def update(
     last = partial(survey, sigma2=sigma2[numbers], **options, n_classes=n_classes, by_energy=by_energy)
     found = engine.ask(last, parts.among(V, numbers)[1])
     model: dict[str, Any] = {"sigma2": sigma2[numbers], "prior": prior, "parts": own_parts, "evidence": evidence}
-    model |= {"W": parts.W(V), "norms": parts.norms(V) if by_energy else None}
+    model["norms"] = parts.norms(V) if by_energy else None
     batch = of_all(found.stats)
     summaries = parts.summaries(batch, V, origin)
     value = objective(summaries, parts.components(V), sigma2, config.lam).value
@@ -146,7 +146,7 @@ def update(
         history=[record],
         converged=None,
         profile=found.profile.among(numbers, n_sources),
-        sample=PeaksOfModel(found.peaks, model, numbers, n_sources),
+        sample=PeaksOfModel.at(found.peaks, parts.W(V), **model).among(numbers, n_sources),
         explained=explained_variance(batch, summaries, n_sources),
         past=PastStatistics(past.stats + batch, origin),
         offsets=parts.offsets(V).T if parts.n_offsets else None,

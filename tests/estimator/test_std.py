@@ -3,6 +3,7 @@
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -195,14 +196,32 @@ def test_samples_that_are_kept_are_the_same_whenever_and_wherever_somebody_looks
     X, source, W = data
     model, again = (DBMD(R, init=W).fit(X, source=source) for _ in range(2))
     expected = again.membership_sample_
-    copies = [pickle.loads(pickle.dumps(model)), deepcopy(model)]
     model.noise_variance_[:] = 1e9  # whoever changes a model does not change what was found
-    for each in (model, *copies, pickle.loads(pickle.dumps(again))):
+    meeting = Barrier(4, timeout=30.0)
+    with ThreadPoolExecutor(4) as pool:
+        looks = [pool.submit(lambda: (meeting.wait(), model.membership_sample_.std)[1]) for _ in range(4)]
+        assert all(np.array_equal(look.result(), expected.std) for look in looks)
+    unseen = DBMD(R, init=W).fit(X, source=source)
+    for each in (model, deepcopy(unseen), pickle.loads(pickle.dumps(unseen))):
         assert_array_equal(each.membership_sample_.std, expected.std)
         assert_array_equal(each.membership_sample_.memberships, expected.memberships)
-    with ThreadPoolExecutor(4) as pool:
-        looks = [pool.submit(lambda: copies[0].membership_sample_.std) for _ in range(4)]
-        assert all(np.array_equal(look.result(), expected.std) for look in looks)
+
+
+@pytest.mark.parametrize("further", [{}, {"brightness": True, "shares": "energy"}])
+def test_samples_that_are_kept_number_components_as_the_model_does(further, data, monkeypatch):
+    X, source, _ = data
+    order = np.array([2, 0, 1])
+    monkeypatch.setattr("dbmd.estimator._fitting.order_by_size", lambda *_: order)
+    model = DBMD(R, random_state=0, **further).fit(X, source=source)
+    sample = model.membership_sample_
+    H, std = model.transform(X[sample.rows], source=source[sample.rows], return_std=True)
+    assert_allclose(sample.memberships, H, atol=1e-6)
+    # These include the uncertainty of the components.
+    assert np.abs(sample.std - std).mean() < 0.2 * np.abs(sample.std[:, order] - std).mean()
+
+
+def test_a_pickle_holds_nothing_but_the_samples_that_are_kept(model):
+    assert b"Peaks" not in pickle.dumps(load_like(model))
 
 
 def test_a_pickle_of_a_model_with_gaps_does_not_hold_them(rng):

@@ -464,6 +464,12 @@ class DBMD(
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if "_membership_sample" in state:
+            state["_membership_sample"] = self.membership_sample_  # what it follows from may be other in later releases
+        return state
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         renamed = {"_memory": "_past", "membership_sample_": "_membership_sample"}  # as early pickles have them
         later = {field.name: field.default for field in fields(Config)} | {"inference": "map"}  # the first had no other

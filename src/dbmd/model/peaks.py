@@ -63,21 +63,22 @@ class Peaks:
 
     def with_std(
         self,
-        W: Float,
         *,
+        Q: Float,
         sigma2: Float,
         prior: Float,
         parts: Parts,
         evidence: Evidence | None = None,
         norms: Float | None = None,
+        W: Float | None = None,
         parallel_map: ParallelMap = map,
     ) -> MembershipSample:
         """Return the sample with the standard deviations of its memberships.
 
         Parameters
         ----------
-        W : array of shape (m, n_patterns)
-            The basis that the peaks were found with.
+        Q : array of shape (n_patterns, n_patterns)
+            Gram matrix of the basis that the peaks were found with, about the mean of its columns.
         sigma2 : array of shape (n_sources,)
             The noise levels.
         prior : array of shape (n_patterns,)
@@ -88,23 +89,25 @@ class Peaks:
             How memberships are integrated out, if they are.
         norms : array of shape (r,), optional
             Norms of the components, if memberships are multiplied by them.
+        W : array of shape (m, n_patterns), optional
+            The basis about the mean of its columns, which is needed where entries are missing.
         parallel_map : callable
             As ``map``; it may run in threads.
         """
-        centred = W - W.mean(axis=1, keepdims=True)
-        Q, std = centred.T @ centred, np.empty((len(self.Ht), parts.n_components))
+        std = np.empty((len(self.Ht), parts.n_components))
         for source_code in np.unique(self.sample.source_codes).tolist():
-            excess = 1.0 if evidence is None else evidence.excess[source_code]
-            model = PosteriorModel(Q, float(excess * sigma2[source_code]), parts, prior, norms)
+            noise = float(sigma2[source_code]) if evidence is None else evidence.noise(source_code, sigma2)
+            model = PosteriorModel(Q, noise, parts, prior, norms)
             own = np.flatnonzero(self.sample.source_codes == source_code)
             std[own] = model.at(self.Ht[own], self.gradient[own], parallel_map=parallel_map).std
             if self.gaps is None:
                 continue
+            assert W is not None
             # Each sample with gaps has a Gram matrix of its own.
             own = own[self.gaps[own].any(axis=1)]
             for block in blocks(len(own), Q.size):
                 some = own[block]
-                Qs = grams(centred, self.gaps[some], Q)
+                Qs = grams(W, self.gaps[some], Q)
                 std[some] = model.at(self.Ht[some], self.gradient[some], Qs).std
         return replace(self.sample, std=std)
 
@@ -122,7 +125,7 @@ class PeaksOfModel:
     numbers : array of int of shape (n_own,), optional
         Among the sources of the model, the numbers of those that the samples come from; by default they are all.
     n_sources : int
-        Number of the sources of the model.
+        With ``numbers``, how many sources the model has.
     order : array of int of shape (r,), optional
         The order in which the components are numbered.
     """
@@ -132,6 +135,17 @@ class PeaksOfModel:
     numbers: NDArray[np.intp] | None = None
     n_sources: int = 1
     order: NDArray[np.intp] | None = None
+
+    @classmethod
+    def at(cls, peaks: Peaks, W: Float, **rest: Any) -> PeaksOfModel:
+        """Return the sample at a basis, shape (m, n_patterns), with the other arguments of :meth:`Peaks.with_std`."""
+        centred = W - W.mean(axis=1, keepdims=True)
+        needed = {"Q": centred.T @ centred, "W": None if peaks.gaps is None else centred}
+        return cls(peaks, {**needed, **rest})
+
+    def among(self, numbers: NDArray[np.intp], n_sources: int) -> PeaksOfModel:
+        """Return the sample among n_sources sources, where source i of this one has the code numbers[i]."""
+        return replace(self, numbers=numbers, n_sources=n_sources)
 
     def reordered(self, order: NDArray[np.intp]) -> PeaksOfModel:
         """Return the sample with its components in another order."""
