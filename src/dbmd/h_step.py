@@ -174,14 +174,18 @@ class HStep:
         return cls(shift, samples.dtype, offset, prior, sigma2, kernel, at_once, evidence, centre, W_centred, offsets)
 
     @cached_property
-    def W_in_type(self) -> NDArray[Any]:
-        """W - c 1', an array of the kernel's kind of shape (m, r), of the type of the data."""
-        return self.kernel.asarray(np.ascontiguousarray(self.W, self.dtype))
+    def _in_type(self) -> tuple[Any, Any]:
+        """W - c 1', shape (m, r), and the offset, if any: arrays of the kernel's kind, of the type of the data."""
+        if self.at_once is not None:
+            return self.at_once.load(self.W, self.offset, self.dtype)
+        asarray, offset = self.kernel.asarray, self.offset
+        W = asarray(np.ascontiguousarray(self.W, self.dtype))
+        return W, None if offset is None else asarray(offset, self.dtype)
 
-    @cached_property
-    def offset_in_type(self) -> NDArray[Any] | None:
-        """The offset as an array of the kernel's kind, of the type of the data."""
-        return None if self.offset is None else self.kernel.asarray(self.offset, self.dtype)
+    def _factors(self, source_code: int) -> tuple[Any, Any]:
+        """Return what products with the samples of a source are made of: W - c 1', and their offset, shape (r,)."""
+        W, offset = self._in_type
+        return W, offset if offset is None or self.offsets is None else offset[source_code]
 
     @cached_property
     def Q(self) -> Float:
@@ -257,12 +261,9 @@ class HStep:
 
     def _products(self, Xt: Any, source_code: int) -> NDArray[Any]:
         """Return b of samples of a source, shape (rows, r); their gaps have the entries that add nothing to it."""
-        offset = self.offset_in_type
-        if offset is not None and self.offsets is not None:
-            offset = offset[source_code]
         self.unseen.add_up()  # before there are others
         with np.errstate(over="ignore", invalid="ignore"):
-            Bt: NDArray[Any] = self.kernel.products(Xt, self.W_in_type, offset)
+            Bt: NDArray[Any] = self.kernel.products(Xt, *self._factors(source_code))
             if is_here(Bt):
                 self._check(Bt.sum())
             else:  # to look at them would be to wait for them, and the next step is more urgent
@@ -345,17 +346,8 @@ class HStep:
     def begin(self, source_code: int, *, norms: bool) -> Pass:
         """Return a pass at once over samples of a source."""
         assert self.at_once is not None
-        W, offset = self._loaded
-        if offset is not None and self.offsets is not None:
-            offset = offset[source_code]
         noise = None if self.evidence is None else self.evidence.noise(source_code, self.sigma2)
-        return self.at_once(W, offset, lambda: self.Q, noise, norms=norms)
-
-    @cached_property
-    def _loaded(self) -> tuple[Any, Any]:
-        """W and the offset where a pass at once takes them, the same for all sources."""
-        assert self.at_once is not None
-        return self.at_once.load(self.W, self.offset, self.dtype)
+        return self.at_once(*self._factors(source_code), lambda: self.Q, noise, norms=norms)
 
     def centre_of(self, source_code: int) -> Float:
         """Return the entries of samples of a source that add nothing to b, less the shift, shape (m,)."""

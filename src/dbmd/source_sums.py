@@ -83,6 +83,8 @@ class SourceSums:
         h_step = self.h_step
         if h_step.at_once is None or chunk.weights is not None:
             return None
+        assert self.sums is None
+        assert chunk.places is None
         if self.at_once is None:
             self.at_once = h_step.begin(self.source_code, norms=norms)
         if out is None:
@@ -104,11 +106,12 @@ class SourceSums:
         norms : bool
             Whether squared norms are needed, too.
         """
-        kernel, places, weights = self.h_step.kernel, chunk.places, chunk.weights
+        assert self.at_once is None
+        h_step, places, weights = self.h_step, chunk.places, chunk.weights
+        kernel = h_step.kernel
         if places is not None:
-            kernel.put_products(chunk.Xt, places, Ht, self.h_step.W, self.h_step.centre_of(self.source_code))
+            kernel.put_products(chunk.Xt, places, Ht, h_step.W, h_step.centre_of(self.source_code))
             self.n_gaps = self.n_gaps + (len(places.columns) if weights is None else weights @ places.counts)
-        h_step = self.h_step
         if h_step.evidence is not None:  # first: elsewhere, it is computed beside the rest
             if self.covariance is None:
                 self.covariance = Covariance(h_step, h_step.evidence, self.source_code)
@@ -117,7 +120,7 @@ class SourceSums:
             m, r = h_step.W.shape
             self.sums = kernel.Sums(m, r, h_step.dtype)
         self.sums.add(chunk.Xt, Ht, weights, norms=norms)
-        if self.h_step.prior.any():
+        if h_step.prior.any():
             self.logs = self.logs + (kernel.sum_log(Ht) if weights is None else weights @ np.log(Ht))
 
     def send(self) -> None:

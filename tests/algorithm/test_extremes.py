@@ -73,10 +73,11 @@ def test_numbers_too_small_or_too_large_for_their_type_are_refused(way, what, dt
         fitted(X, n_components=3, init=init)
 
 
-def test_samples_too_large_for_the_model_are_refused(rng):
+@pytest.mark.parametrize("engine", ["local", "gpu"])
+def test_samples_too_large_for_the_model_are_refused(engine, rng):
     X = rng.normal(size=(50, 4)).astype(np.float32)
-    model = fitted(100.0 * X, n_components=2)
-    for use in (model.transform, model.partial_fit):
+    model = fitted(100.0 * X, n_components=2, engine=engine)
+    for use in (model.transform, model.partial_fit, model.score):
         with pytest.raises(DataError, match="too large for float32"):
             use(np.ldexp(X, 125))
 

@@ -21,3 +21,4 @@ def clear_caches():
     for value in vars(_cuda).values():
         if hasattr(value, "cache_clear"):
             value.cache_clear()
+    _cuda._own.buffers.clear()

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 import dbmd
 from dbmd.engines import _gpu_resident, _gpu_streams
 from dbmd.engines._runs import ROWS
+from dbmd.kernels._gpu_pass import Pass
 from device import standin_cuda
 from device.found import has_device
 
@@ -94,6 +95,28 @@ def test_all_settings_have_the_model_of_the_local_engine(device, setting, dtype)
     assert_same_model(found, expected, dtype)
     assert found.components_.dtype == expected.components_.dtype
     assert (found.labels_ == expected.labels_).mean() > 0.99
+
+
+AT_ONCE = {
+    "plain": (True, {}),
+    "offsets": (True, {"offsets": True, "source": SOURCE}),
+    "brightness": (True, {"brightness": True}),
+    "at the peak": (True, {"inference": "map", "alpha": 1.0}),
+    "weights": (False, {"weights": WEIGHTS}),
+    "a prior": (False, {"inference": "map", "alpha": 1.5}),
+    "gaps": (False, {"missing": "allow"}),
+    "many components": (False, {"n_components": 13}),
+}
+
+
+@pytest.mark.parametrize("setting", AT_ONCE)
+def test_passes_are_made_at_once_where_they_can_be(device, setting, monkeypatch):
+    is_at_once, parameters = AT_ONCE[setting]
+    passes, over = [], Pass.over
+    monkeypatch.setattr(Pass, "over", lambda self, *args: passes.append(1) or over(self, *args))
+    fit("gpu", X, **{"n_nodes": 1, "max_iter": 4, **parameters})
+    assert (len(passes) > 2) == is_at_once
+    assert is_at_once or not passes
 
 
 KINDS = {

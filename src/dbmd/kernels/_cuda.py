@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import cache, lru_cache
 from pathlib import Path
@@ -68,7 +68,7 @@ def going(*arrays: NDArray[Any], dtype: Any) -> Any:
     if there.nbytes > STAGED:
         there.set(np.concatenate([np.ravel(array) for array in arrays]).astype(dtype, copy=False))
         return there
-    buffers = _buffers(cupy().cuda.runtime.getDevice(), threading.get_ident())
+    buffers = _own.buffers[cupy().cuda.runtime.getDevice()]
     buffer = buffers[0]  # the one that was used longest ago
     if buffer is None or len(buffer.memory) < there.nbytes:
         if buffer is not None:
@@ -79,10 +79,14 @@ def going(*arrays: NDArray[Any], dtype: Any) -> Any:
     return there
 
 
-@lru_cache(maxsize=64)
-def _buffers(device: int, thread: int) -> deque[_Buffer | None]:
-    """Return those of a thread and a device: several arrays may be on their way at a time."""
-    return deque([None] * BUFFERS)
+class _OfThread(threading.local):
+    """What a thread has for itself: for each device some buffers, as several arrays may be on their way at a time."""
+
+    def __init__(self) -> None:
+        self.buffers: defaultdict[int, deque[_Buffer | None]] = defaultdict(lambda: deque([None] * BUFFERS))
+
+
+_own = _OfThread()
 
 
 class _Buffer:

@@ -45,14 +45,14 @@ class FaceCovariance:
     """
 
     def __init__(self, Q: NDArray[np.float64], noise: float, room: tuple[Any, Any] | None = None) -> None:
-        self._r, self._given, self._noise = len(Q), Q, noise
-        self._Q: Any = None  # Q / noise on the device
+        self._r, self._Q, self._noise = len(Q), Q, noise
+        self._Q_over_noise: Any = None  # on the device
         self._totals: Any = None
-        self._new_counts: Any = None  # zeros
+        self._zeros: Any = None  # for what is counted
         if room is not None:
-            self._Q, zeros = room
+            self._Q_over_noise, zeros = room
             n_sums = self.length(self._r)
-            self._totals, self._new_counts = zeros[:n_sums], zeros[n_sums:].view(np.uint64)
+            self._totals, self._zeros = zeros[:n_sums], zeros[n_sums:].view(np.uint64)
         self._counts: Any = None  # samples on each face
         self._arrived: Any = None  # returns the sums when they are here
         self._beside = stream_beside()
@@ -86,8 +86,8 @@ class FaceCovariance:
                 self._add(Ht, weights, None, n, FEWER if r <= 64 else UNIT)
                 return
             if self._counts is None:
-                self._counts = cupy().zeros(1 << r, np.uint64) if self._new_counts is None else self._new_counts
-                self._new_counts = None
+                self._counts = cupy().zeros(1 << r, np.uint64) if self._zeros is None else self._zeros
+                self._zeros = None
             blocks = min(-(-n // 512), 2 * attribute("MultiProcessorCount"))
             args = (Ht, np.int64(n), np.int32(r), self._counts)
             launch("face_counts", "count_faces", blocks, args, shared=4 << r, THREADS=512, REAL=REAL[Ht.dtype])
@@ -132,8 +132,8 @@ class FaceCovariance:
 
     def _load(self) -> None:
         """Put Q / noise and sums of zero on the device, if they are not there."""
-        if self._Q is None:
-            self._Q = going(self._given / self._noise, dtype=np.float64)
+        if self._Q_over_noise is None:
+            self._Q_over_noise = going(self._Q / self._noise, dtype=np.float64)
         if self._totals is None:
             self._totals = cupy().zeros(self.length(self._r))
 
@@ -157,7 +157,7 @@ class FaceCovariance:
         sums = cupy().empty((n_units, totals.shape[1]))
         for fewest, most, total in ((2, min(r, SMALL), totals[0]), (SMALL + 1, r, totals[1])):
             if fewest <= most:
-                add_covariances(Ht, weights, counts, n, r, fewest, most, self._Q, sums, unit, REAL=real)
+                add_covariances(Ht, weights, counts, n, r, fewest, most, self._Q_over_noise, sums, unit, REAL=real)
                 add_up(sums, total, RUN // unit if counts is None else None)
 
 

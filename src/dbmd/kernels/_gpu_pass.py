@@ -24,8 +24,6 @@ from dbmd.protocols import Passed
 
 __all__ = ["Pass"]
 
-COUNTS = 2
-
 
 class Pass:
     """A pass over samples of one source: see :class:`dbmd.protocols.Pass`."""
@@ -55,7 +53,7 @@ class Pass:
         m, r = self._W.shape
         if self._room is None:
             self._room = _Room.of(m, r, norms=self._norms)
-            self._sums = Sums(m, r, Xt.dtype, self._room.sums)
+            self._sums = Sums(m, r, Xt.dtype, self._room.sums, norms=self._norms)
         room, Q = self._room, self._gram()
         scale, weights, tol = tolerances(Q, np.zeros(r))
         per_noise = 0.0 if self._noise is None else scale / self._noise
@@ -78,10 +76,9 @@ class Pass:
         if self._arrived is None:
             self.send()
         assert self._arrived is not None
-        found, n_sums = self._arrived(), self._room.sums.size
-        covariance = None if self._covariance is None else self._covariance.of_totals(found[n_sums + COUNTS :])
-        is_finite = not found[n_sums + 1 : n_sums + COUNTS].view(np.uint64).any()
-        return Passed(self._sums.of_total(found[:n_sums]), covariance, is_finite)
+        sums, (_, n_not_finite), of_covariance = self._room.cut(self._arrived())
+        covariance = None if self._covariance is None else self._covariance.of_totals(of_covariance)
+        return Passed(self._sums.of_total(sums), covariance, n_not_finite == 0)
 
 
 class _Room(NamedTuple):
@@ -90,10 +87,10 @@ class _Room(NamedTuple):
     Attributes
     ----------
     found : array
-        What is to come home: the next two, and the sums of the covariances.
+        What is to come home: sums, counts, and the sums of the covariances.
     sums : array
         Sums over the samples.
-    counted : array of shape (COUNTS,), uint64
+    counted : array of shape (2,), uint64
         How many samples had no face, and how many of their entries of b were not finite.
     of_covariance : array
         For :class:`FaceCovariance`: its sums, and what it counts.
@@ -108,7 +105,15 @@ class _Room(NamedTuple):
     def of(cls, m: int, r: int, *, norms: bool) -> _Room:
         """Return it for W of shape (m, r), with sums of the samples and of their squares or not."""
         n_sums = Sums.length(m, r, norms=norms)
-        n_found = n_sums + COUNTS + FaceCovariance.length(r)
+        n_found = n_sums + 2 + FaceCovariance.length(r)
         room = cupy().zeros(n_found + (1 << r))
-        counted = room[n_sums : n_sums + COUNTS].view(np.uint64)
-        return cls(room[:n_found], room[:n_sums], counted, room[n_sums + COUNTS :])
+        sums, counted, _ = cls._parts(room[:n_found], n_sums)
+        return cls(room[:n_found], sums, counted, room[n_sums + 2 :])
+
+    def cut(self, found: NDArray[np.float64]) -> tuple[Any, Any, Any]:
+        """Return the sums, the counts, and the sums of the covariances of what came home."""
+        return self._parts(found, self.sums.size)
+
+    @staticmethod
+    def _parts(found: Any, n_sums: int) -> tuple[Any, Any, Any]:
+        return found[:n_sums], found[n_sums : n_sums + 2].view(np.uint64), found[n_sums + 2 :]

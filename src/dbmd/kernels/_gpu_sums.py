@@ -110,11 +110,12 @@ class Sums:
         Of the samples, float32 or float64.
     total : array of CuPy of shape (length(m, r, norms),), float64, optional
         Where to add them up, zeros.
+    norms : bool
+        Whether the total has room for the sums of the samples and of their squares.
     """
 
-    def __init__(self, m: int, r: int, dtype: Any, total: Any = None) -> None:
-        self._m, self._r, self._dtype = m, r, np.dtype(dtype)
-        self._norms = total is not None and total.size == self.length(m, r, norms=True)
+    def __init__(self, m: int, r: int, dtype: Any, total: Any = None, *, norms: bool = False) -> None:
+        self._m, self._r, self._dtype, self._norms = m, r, np.dtype(dtype), norms
         self._arrived: Any = None  # returns the total when it is here
         self._total = total
 
