@@ -289,21 +289,23 @@ def test_a_csr_matrix_on_a_device_is_prepared_once_for_each_preparation(device, 
     np.testing.assert_array_equal(to_host(block.Xt).toarray(), Xt.toarray())
 
 
-def test_what_is_drawn_from_chunks_of_a_source_comes_in_one_piece(device, rng, monkeypatch):
-    Xt = rng.normal(size=(100, 3))
-    known = Chances.of(moments(Node("here", Block(Xt, np.arange(100) // 60)))[1], 1.0)
+@pytest.mark.parametrize("n_sources", [1, 2])
+def test_what_is_drawn_from_chunks_of_a_source_comes_in_one_piece(n_sources, device, rng, monkeypatch):
+    Xt, sources = rng.normal(size=(100, 3)), np.arange(100) // (120 // n_sources)
+    known = Chances.of(moments(Node("here", Block(Xt, sources)))[1], 1.0)
     monkeypatch.setattr("dbmd.data.block.AWAY_BYTES", 0)
     monkeypatch.setattr("dbmd.data.block.AWAY_ROWS", 16)
-    node = Node("there", Block(device.asarray(Xt), np.arange(100) // 60))
+    node = Node("there", Block(device.asarray(Xt), sources))
     assert len(list(node.samples.chunks())) > 4
     _, found = draw_fraction(node, seed=0, chances=known)
-    assert [source_code for _, source_code, _, _ in found.pieces] == [0, 1]
+    assert [source_code for _, source_code, _, _ in found.pieces] == list(range(n_sources))
     assert all(type(array) is np.ndarray for rows, _, _, weights in found.pieces for array in (rows, weights))
-    assert all(type(X).__module__.startswith("cupy") for _, _, X, _ in found.pieces)
+    is_there = [type(X).__module__.startswith("cupy") for _, _, X, _ in found.pieces]
+    assert is_there == ([True] if n_sources == 1 else [False, False])  # several would have to be put in order here
     for each in (found, pickle.loads(pickle.dumps(found))):
         assert type(each.in_order()[0]) is np.ndarray
         np.testing.assert_array_equal(each.in_order()[0], Xt)
     monkeypatch.setattr("dbmd.model.draw.JOINED", 3 * 40)  # samples of 48 and 52 entries do not wait for each other
     _, apart = draw_fraction(node, seed=0, chances=known)
-    assert len(apart.pieces) > 2
+    assert len(apart.pieces) > n_sources
     np.testing.assert_array_equal(apart.in_order()[0], Xt)

@@ -7,7 +7,7 @@ the data are divided into nodes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -103,9 +103,12 @@ class DrawnSamples:
             return self if self.pieces else other
         return DrawnSamples(self.pieces + other.pieces, self.has_gaps or other.has_gaps)
 
+    def here(self) -> DrawnSamples:
+        """Return the samples as arrays of NumPy or SciPy."""
+        return replace(self, pieces=tuple((rows, code, to_host(Xt), w) for rows, code, Xt, w in self.pieces))
+
     def __getstate__(self) -> dict[str, Any]:
-        pieces = tuple((rows, code, to_host(Xt), weights) for rows, code, Xt, weights in self.pieces)
-        return {**vars(self), "pieces": pieces}
+        return vars(self.here())
 
     def in_order(self, *, anywhere: bool = False) -> tuple[Any, NDArray[np.intp], Float]:
         """Return the samples in the order of their rows.
@@ -324,7 +327,8 @@ def draw_fraction(node: Node, *, seed: int, chances: Chances | EvenChances) -> t
     """
     drawn = DrawnSamples()
     for each in _in_few(_drawn(node, seed, chances)):
-        drawn += each
+        # Only samples of one piece may stay elsewhere: others would take memory there until they are put in order here.
+        drawn = drawn.here() + each.here() if drawn.pieces else each
     return node, drawn
 
 

@@ -105,12 +105,15 @@ class Profile:
         n, r = Ht.shape
         if not n:
             return
-        cluster = Ht.argmax(axis=1)
-        bins = np.minimum((Ht * BINS).astype(np.intp), BINS - 1)
-        of_component = (bins + BINS * namespace(Ht).arange(r)).ravel()
-        numbers = [(cluster, r), (bins.max(axis=1), BINS), (of_component, r * BINS)]
+        # Elsewhere in 32 bits: there are n r numbers, and memory may be short.
+        index = np.dtype(np.intp if is_here(Ht) else np.int32)
+        cluster = Ht.argmax(axis=1).astype(index, copy=False)
+        bins = np.minimum((Ht * BINS).astype(index), BINS - 1)
+        largest_bin = bins.max(axis=1)
+        bins += BINS * namespace(Ht).arange(r, dtype=index)
+        numbers = [(cluster, r), (largest_bin, BINS), (bins.ravel(), r * BINS)]
         if class_codes is not None:
-            numbers.append((class_codes * r + cluster, self.contingency.size))
+            numbers.append(((class_codes * r + cluster).astype(index, copy=False), self.contingency.size))
         counts, largest, memberships, *pairs = _counts(numbers)
         self.n[source_code] += n
         self.counts[source_code] += counts
@@ -129,5 +132,5 @@ def _counts(numbers: list[tuple[NDArray[np.intp], int]]) -> list[NDArray[np.intp
         return [np.bincount(each, minlength=length) for each, length in numbers]
     # Elsewhere all are counted at once: each count would be waited for.
     starts = np.cumsum([0, *(length for _, length in numbers)]).tolist()
-    joined = np.concatenate([each + start for (each, _), start in zip(numbers, starts[:-1], strict=True)])
+    joined = np.concatenate([each + start for (each, _), start in zip(numbers, starts, strict=False)])
     return np.split(to_host(np.bincount(joined, minlength=starts[-1])), starts[1:-1])

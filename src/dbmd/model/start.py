@@ -53,7 +53,7 @@ def random_samples(ask: Ask, r: int, seed: int) -> Float:
 
 @dataclass(frozen=True)
 class Sample:
-    """Some samples on the driver.
+    """Some samples that the driver works on.
 
     Attributes
     ----------
