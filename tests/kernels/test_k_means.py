@@ -86,3 +86,12 @@ def test_sums_are_those_of_the_samples_nearest_to_each_centre(name, n, rng):
     for k in range(len(centres)):
         assert_allclose(sums[k], weights[near == k] @ Xt[near == k], rtol=1e-12, atol=1e-12)
         assert sizes[k] == pytest.approx(weights[near == k].sum())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_attempt_is_k_means_from_what_is_drawn(name, rng):
+    kernel, (Xt, weights), draw_by, draws = load_clustering(name), some_samples(rng), rng.random(400), drawn(5, 3)
+    expected, cost = kernel.k_means(Xt, weights, kernel.k_means_plus_plus(Xt, draw_by, draws), 1e-3, 300)
+    centres, own_cost = kernel.k_means_attempt(Xt, weights, draw_by, draws, 1e-3, 300)
+    assert_array_equal(centres, expected)
+    assert own_cost == cost

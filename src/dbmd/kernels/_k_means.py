@@ -14,7 +14,7 @@ import numpy as np
 
 from dbmd.kernels._rows import jit
 
-__all__ = ["k_means", "k_means_plus_plus", "sums_of_nearest"]
+__all__ = ["k_means", "k_means_attempt", "k_means_plus_plus", "sums_of_nearest"]
 
 RUN = 128  # samples that are worked on at a time: those of a few dozen features fit into the first-level cache
 
@@ -141,6 +141,22 @@ def k_means(Xt: Any, weights: Any, centres: Any, tol: Any, max_iter: Any) -> Any
     for i in range(n):
         total += weights[i] * d2[i]
     return centres, total
+
+
+@jit
+def k_means_attempt(Xt: Any, weights: Any, draw_by: Any, draws: Any, tol: Any, max_iter: Any) -> Any:
+    """Return what :func:`k_means` does from the centres of :func:`k_means_plus_plus`.
+
+    Parameters
+    ----------
+    Xt : array of shape (n, m), float64, contiguous
+        Samples.
+    weights, draw_by : arrays of shape (n,)
+        Weight of each in a centre, and in the draws.
+    draws, tol, max_iter
+        As there.
+    """
+    return k_means(Xt, weights, k_means_plus_plus(Xt, draw_by, draws), tol, max_iter)
 
 
 @jit

@@ -23,7 +23,7 @@ from dbmd.kernels._gap_covariance import GapCovariance
 from dbmd.kernels._gaps import solve_h_with_gaps
 from dbmd.kernels._host import asarray, coming, empty
 from dbmd.kernels._interior_point import solve_interior
-from dbmd.kernels._k_means import k_means, k_means_plus_plus, sums_of_nearest
+from dbmd.kernels._k_means import k_means, k_means_attempt, k_means_plus_plus, sums_of_nearest
 from dbmd.kernels._one_loop import OneLoop
 from dbmd.kernels._pivoting import solve_by_pivoting
 from dbmd.kernels._rows import jit
@@ -39,6 +39,7 @@ __all__ = [
     "coming",
     "empty",
     "k_means",
+    "k_means_attempt",
     "k_means_plus_plus",
     "locate",
     "products",

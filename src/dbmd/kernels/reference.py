@@ -40,6 +40,7 @@ __all__ = [
     "coming",
     "empty",
     "k_means",
+    "k_means_attempt",
     "k_means_plus_plus",
     "locate",
     "products",
@@ -420,6 +421,13 @@ def k_means(Xt: Float, weights: Float, centres: Float, tol: float, max_iter: int
         if np.array_equal(labels, before) or moved <= tol:
             break
     return centres, float(weights @ _nearest(Xt, centres)[1])
+
+
+def k_means_attempt(
+    Xt: Float, weights: Float, draw_by: Float, draws: Float, tol: float, max_iter: int
+) -> tuple[Float, float]:
+    """Return centres by k-means from k-means++, and their cost; see :class:`dbmd.protocols.Clustering`."""
+    return k_means(Xt, weights, k_means_plus_plus(Xt, draw_by, draws), tol, max_iter)
 
 
 def sums_of_nearest(Xt: Float, weights: Float, centres: Float) -> tuple[Float, Float]:

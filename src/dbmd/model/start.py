@@ -39,6 +39,7 @@ ATTEMPTS, CHEAP_ATTEMPTS = 3, 10  # of k-means++ and k-means, on samples as they
 PART, PART_EACH, FINALISTS = 3_000, 100, 3
 ROUGH, TOL = 1e-3, 1e-4  # tolerances of k-means on the part and on all, as of scikit-learn: of the mean variance
 MAX_ITER = 300  # of k-means
+Attempt = Callable[[], tuple[Float, float]]  # returns centres, and what k-means minimises
 ROUNDS = 3  # of k-means||; each draws OVERSAMPLING * r candidates
 OVERSAMPLING = 2
 REFINEMENTS = 5  # passes of k-means after k-means||; more gain little
@@ -381,13 +382,8 @@ def _best_centres(
     if some is None:
         inits = [clustering.drawn(draws) for _ in range(attempts)]
     else:
-        part = clustering.taken(some)
-
-        def rough(draw: Callable[[], Float]) -> tuple[Float, float]:
-            return part.refined(draw(), ROUGH)
-
-        seeds = draws.randint(2**31 - 1, size=attempts).tolist()
-        inits = best(parallel_map(rough, part.draws_with(seeds)), FINALISTS)
+        rough = clustering.taken(some).attempts(draws.randint(2**31 - 1, size=attempts).tolist(), ROUGH)
+        inits = best(parallel_map(lambda attempt: attempt(), rough), FINALISTS)
     return best(parallel_map(partial(clustering.refined, tol=TOL), inits), 1)[0]
 
 
@@ -426,22 +422,24 @@ class _DenseClustering:
 
     def drawn(self, random: np.random.RandomState) -> Float:
         """Return centres by k-means++, shape (r, m)."""
-        return self._draw_with(random)()
+        return load_clustering("cpu").k_means_plus_plus(self.Xt, self.draw_by, self._numbers(random))
 
-    def draws_with(self, seeds: list[int]) -> list[Callable[[], Float]]:
-        """Return for each seed what draws centres; it may be called in any thread."""
-        random, found = np.random.RandomState(0), []  # to seed it again takes a tenth of the time of making a new one
+    def attempts(self, seeds: list[int], tol: float) -> list[Attempt]:
+        """Return for each seed what draws centres, and refines them; it may be called in any thread."""
+        # One call, as threads would have to wait for Python between two.
+        attempt, further = load_clustering("cpu").k_means_attempt, (tol * self.variance, MAX_ITER)
+        random, found = np.random.RandomState(0), list[Attempt]()
         for seed in seeds:
-            random.seed(seed)
-            found.append(self._draw_with(random))
+            random.seed(seed)  # takes a tenth of the time of making another one
+            found.append(partial(attempt, self.Xt, self.weights, self.draw_by, self._numbers(random), *further))
         return found
 
-    def _draw_with(self, random: np.random.RandomState) -> Callable[[], Float]:
-        """Return what draws centres with the next numbers, in the order of scikit-learn."""
-        draws = np.zeros((self.r, 2 + int(np.log(self.r))))
-        draws[0, 0] = random.random_sample()
-        draws[1:] = random.random_sample(draws[1:].shape)
-        return partial(load_clustering("cpu").k_means_plus_plus, self.Xt, self.draw_by, draws)
+    def _numbers(self, random: np.random.RandomState) -> Float:
+        """Return the numbers that decide the draws of k-means++, drawn in the order of scikit-learn."""
+        numbers = np.zeros((self.r, 2 + int(np.log(self.r))))
+        numbers[0, 0] = random.random_sample()
+        numbers[1:] = random.random_sample(numbers[1:].shape)
+        return numbers
 
     def refined(self, centres: Float, tol: float) -> tuple[Float, float]:
         """Return centres after k-means from others, and what it minimises; the tolerance is relative."""
@@ -469,9 +467,13 @@ class _SparseClustering:
             found = kmeans_plusplus(self.Xt, self.r, sample_weight=self.draw_by, random_state=random)[0]
         return np.asarray(found)
 
-    def draws_with(self, seeds: list[int]) -> list[Callable[[], Float]]:
-        """Return for each seed what draws centres; it may be called in any thread."""
-        return [partial(self.drawn, np.random.RandomState(seed)) for seed in seeds]
+    def attempts(self, seeds: list[int], tol: float) -> list[Attempt]:
+        """Return for each seed what draws centres, and refines them; it may be called in any thread."""
+
+        def attempt(seed: int) -> tuple[Float, float]:
+            return self.refined(self.drawn(np.random.RandomState(seed)), tol)
+
+        return [partial(attempt, seed) for seed in seeds]
 
     def refined(self, centres: Float, tol: float) -> tuple[Float, float]:
         """Return centres after k-means from others, and what it minimises; the tolerance is relative."""

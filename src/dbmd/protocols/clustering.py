@@ -49,6 +49,21 @@ class Clustering(Protocol):
             Most iterations.
         """
 
+    def k_means_attempt(
+        self, Xt: Float, weights: Float, draw_by: Float, draws: Float, tol: float, max_iter: int
+    ) -> tuple[Float, float]:
+        """Return what :meth:`k_means` does from the centres of :meth:`k_means_plus_plus`.
+
+        Parameters
+        ----------
+        Xt : array of shape (n, m), float64, contiguous
+            Samples, about a point amidst them.
+        weights, draw_by : array of shape (n,), float64
+            Weight of each in a centre, and in the draws.
+        draws, tol, max_iter
+            As there.
+        """
+
     def sums_of_nearest(self, Xt: Float, weights: Float, centres: Float) -> tuple[Float, Float]:
         """Return the weighted sum of the samples nearest to each centre, shape (r, m), and that of their weights, (r,).
 
