@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -267,6 +268,12 @@ def test_the_tables_of_the_gpu_tell_targets_floors_peers_and_what_failed():
     assert "| scikit-learn KMeans, 2 cores | 40 | 90 |" in text
     assert "100, its limit" in text
     assert "- failed: csr, r = 20: out of | memory" in text
+    assert "come before" not in text
+    warmed = [
+        record | {"warm_ups": 4} | ({"warm": record["warm"] | {"warm_ups": 700}} if "warm" in record else {})
+        for record in ALL_ROWS
+    ]
+    assert "At least 700 passes, and 4 fits, come before those that count." in report.heading(gpu_content(*warmed))
 
 
 def test_the_page_of_the_gpu_gets_what_was_measured_and_what_other_cards_should_take(tmp_path):
@@ -409,7 +416,10 @@ def test_each_turn_is_prepared_and_those_before_the_first_are_not_counted(device
         lambda turn: seen.append(turn), repeats=3, warm_ups=2, before=lambda turn: seen.append(f"before {turn}")
     )
     assert seen == [each for turn in range(5) for each in (f"before {turn}", turn)]
-    assert found["repeats"] == 3
+    assert (found["warm_ups"], found["repeats"]) == (2, 3)
+    later = gpu_device.timed(lambda turn: time.sleep(0.01), repeats=1, warm_ups=0, seconds=0.1)
+    assert 1 < later["warm_ups"] <= 10
+    assert gpu_device.timed(lambda turn: None, repeats=1, warm_ups=0)["warm_ups"] == 0
     assert found["low"] <= found["ms"] <= found["high"]
 
 
@@ -419,6 +429,8 @@ QUICK = [task for task in PARTS["gpu"].tasks(Plan((), (), quick=True, threads=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("task", QUICK, ids=lambda task: f"gpu {task['what']} {task['r']} {task.get('where', '')}")
 def test_all_that_is_measured_on_a_gpu_runs(task, small_device, monkeypatch):
+    monkeypatch.setattr(passes, "WARM_UP", 0.0)
+    monkeypatch.setattr(fits, "WARM_UPS", 1)
     if not has_device():  # the stand-in cannot wait, and has no old results in its memory
         monkeypatch.setattr(gpu_device, "spin", lambda: None)
         monkeypatch.setattr(passes, "poisoned", nullcontext)

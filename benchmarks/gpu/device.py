@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -58,6 +59,7 @@ def timed(
     *,
     repeats: int,
     warm_ups: int = 3,
+    seconds: float = 0.0,
     before: Callable[[int], object] = lambda turn: None,
     ahead: bool = False,
 ) -> dict[str, Any]:
@@ -72,7 +74,9 @@ def timed(
     action : callable
         Called with the number of the turn, so that each turn can have data of its own.
     repeats, warm_ups : int
-        Turns that count, and turns before them that do not.
+        Turns that count, and turns before them that do not, at least.
+    seconds : float
+        How long there are turns that do not count, at least: where the host counts, its clock rises for a while.
     before : callable
         Called before each turn; not timed.
     ahead : bool
@@ -82,12 +86,18 @@ def timed(
     -------
     dict
         ``ms`` and ``wall_ms``, medians (the latter not with ``ahead``); ``low`` and ``high``, the range of four fifths
-        of the turns; ``first_ms``, the clock of the first turn, in which sources are compiled; ``repeats``.
+        of the turns; ``first_ms``, the clock of the first turn, in which sources are compiled; ``warm_ups``;
+        ``repeats``.
     """
     import cupy
 
-    device, walls = [], []
-    for turn in range(warm_ups + repeats):
+    device, walls, start = [], [], time.perf_counter()
+    first: int | None = None  # that counts
+    for turn in itertools.count():
+        if first is None and turn >= warm_ups and time.perf_counter() - start >= seconds:
+            first = turn
+        if first is not None and turn == first + repeats:
+            break
         before(turn)
         begin, end = cupy.cuda.Event(), cupy.cuda.Event()
         cupy.cuda.Device().synchronize()
@@ -101,8 +111,8 @@ def timed(
         cupy.cuda.Device().synchronize()
         walls.append(1e3 * (time.perf_counter() - clock))
         device.append(float(cupy.cuda.get_elapsed_time(begin, end)))
-    wall = {} if ahead else {"wall_ms": statistics.median(walls[warm_ups:])}
-    return {**spread(device[warm_ups:]), **wall, "first_ms": walls[0], "repeats": repeats}
+    wall = {} if ahead else {"wall_ms": statistics.median(walls[first:])}
+    return {**spread(device[first:]), **wall, "first_ms": walls[0], "warm_ups": first, "repeats": repeats}
 
 
 def spin() -> None:

@@ -18,6 +18,7 @@ from dbmd._utils.arrays import namespace
 
 CORES = 2  # of the CPU that the peers get
 SETS = 2  # data that take turns
+WARM_UPS = 4  # fits before those that count: with each of the data, both what is compiled and what is kept is there
 
 
 def dbmd(task: Task) -> Record:
@@ -35,12 +36,13 @@ def dbmd(task: Task) -> Record:
         model = DBMD(task["r"], engine="gpu", random_state=turn)
         models.append(model.fit(data[turn % SETS]))
 
-    walls = _clock(fit, task["repeats"], cupy.cuda.Device().synchronize)
+    walls = _clock(fit, task["repeats"], cupy.cuda.Device().synchronize, warm_ups=WARM_UPS)
     last = models[-1]
     return {
-        **spread(walls[1:]),
+        **spread(walls[WARM_UPS:]),
         "first_ms": walls[0],
-        "iterations": [model.n_iter_ for model in models[1:]],
+        "warm_ups": WARM_UPS,
+        "iterations": [model.n_iter_ for model in models[WARM_UPS:]],
         "seconds_of_iterations": sum(record.seconds for record in last.history_),
         "phases": _phases(task["r"], data[0]),
     }
@@ -162,10 +164,12 @@ def inertia(X: Any, centres: Any) -> float:
     return total
 
 
-def _clock(action: Callable[[int], object], repeats: int, wait: Callable[[], object]) -> list[float]:
-    """Return milliseconds of an action by the clock on the wall, one turn more than asked for."""
+def _clock(
+    action: Callable[[int], object], repeats: int, wait: Callable[[], object], *, warm_ups: int = 1
+) -> list[float]:
+    """Return milliseconds of an action by the clock on the wall, of some turns to warm up and those asked for."""
     walls = []
-    for turn in range(repeats + 1):
+    for turn in range(warm_ups + repeats):
         wait()
         clock = time.perf_counter()
         action(turn)

@@ -95,8 +95,17 @@ def heading(content: dict[str, Any]) -> str:
         "does, which a pass hides; of whole fits and streamed passes by the clock on the wall. "
         "Medians; in brackets four fifths of the repetitions. *at least*: bytes, and operations without tensor cores, "
         "at the ceilings of the machine. Each pass has another W; inputs take turns, or are larger than the cache; in "
-        f"memory that was filled with NaN the results are the same.{quick}"
+        f"memory that was filled with NaN the results are the same.{_warm_ups(records)}{quick}"
     )
+
+
+def _warm_ups(records: list[dict[str, Any]]) -> str:
+    """Say how many passes and fits there were before those that count; earlier records do not know."""
+    passes = [each["warm"].get("warm_ups") for each in records if each["what"] in ("pass", "csr") and "warm" in each]
+    fits = [each.get("warm_ups") for each in records if each["what"] == "fit" and "failed" not in each]
+    if not passes or not fits or None in passes + fits:
+        return ""
+    return f" At least {min(passes)} passes, and {min(fits)} fits, come before those that count."
 
 
 def target_table(content: dict[str, Any]) -> Iterator[str]:

@@ -36,8 +36,8 @@ def tasks(plan: Plan) -> list[Task]:
     # A machine with a GPU may be there for minutes only: what there are targets for comes first.
     asked: list[Task] = [
         {"what": "ceilings", "bus_bytes": bus},
-        *by_r("pass"),
-        *({"what": "fit", "where": where, "r": first, "repeats": min(repeats, 8)} for where in ("device", "host")),
+        *(each | {"repeats": repeats if small else 300} for each in by_r("pass")),
+        *({"what": "fit", "where": where, "r": first, "repeats": min(repeats, 16)} for where in ("device", "host")),
         {"what": "csr", **cells},
         *by_r("h_step"),
         {"what": "streamed", "r": first, "bytes": 400_000 if small else largest, "bus_bytes": bus}
