@@ -131,9 +131,8 @@ def sweep(
             loop, rows, nowhere = source.loop, source.loop.order[found.left], np.zeros_like(origin)
             h_step = HStep.prepare(node.samples, V, sigma2=sigma2, prior=prior, origin=nowhere, evidence=evidence)
             chunk = Chunk(loop.Xt[rows], c, rows, weights=loop.weights[rows])
-            loop.Ht[found.left] = Ht = h_step.memberships(chunk)
             others = SourceSums(h_step, c, origin)
-            others.add(chunk, Ht, 0, norms=False)
+            others.add(chunk, h_step.memberships(chunk), 0, norms=False)
             more, own = others.total().stats, stats[c]
             stats[c] = replace(own, XHt=own.XHt + more.XHt, HHt=own.HHt + more.HHt, h_cost=own.h_cost + more.h_cost)
     return replace(node, scratch=sources), stats

@@ -150,9 +150,11 @@ def find_start(
     centred = sample if D is None else without_offsets(sample, D)
     setting.on_phase("clustering the samples drawn")
     pool = kept_threads()
-    # Whatever does not depend on the clusters is done beside them.
-    looking = pool.submit(setting.on_sample, sample) if is_here(sample.Xt) else None
-    with one_blas_thread(), looking or nullcontext():
+    with (
+        one_blas_thread(),
+        # Whatever does not depend on the clusters is done beside them.
+        pool.submit(setting.on_sample, sample) if is_here(sample.Xt) else nullcontext() as looking,
+    ):
         needs_excess = config.inference == "evidence" and evidence is None
 
         def work(Xt: Any) -> tuple[Clusters, Float | None]:

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import threading
 import time
 import weakref
@@ -34,8 +35,10 @@ def test_an_error_is_raised_where_the_work_was_asked_for_and_later_work_is_done(
         with pytest.raises(ZeroDivisionError):
             threads.map(inverse, [1, 0, 2, 0])
         assert threads.map(inverse, [1, 2]) == [1.0, 0.5]
-        with pytest.raises(ZeroDivisionError):
-            threads.submit(inverse, 0).result()
+        failing = threads.submit(inverse, 0)
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                failing.result()
         assert threads.submit(inverse, 2).result() == 0.5
 
 
@@ -115,12 +118,11 @@ def test_after_an_error_no_further_pieces_are_begun():
     assert begun == [0]
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_who_waits_for_what_no_thread_has_begun_with_does_it(count):
+def test_who_waits_for_what_nobody_has_begun_does_it():
     end, done_by = threading.Event(), []
-    with Threads(count) as threads:
-        with threads.submit(end.wait) as first, threads.submit(lambda: done_by.append(threading.get_ident())) as task:
-            task.result()
+    with Threads(2) as threads:
+        with threads.submit(end.wait) as first, threads.submit(lambda: done_by.append(threading.get_ident())) as errand:
+            errand.result()
             assert done_by == [threading.get_ident()]
             end.set()
             assert first.result()
@@ -146,22 +148,88 @@ def test_work_of_a_context_that_ends_early_is_dropped_or_waited_for():
     assert done == ["first"]
 
 
-def test_an_error_keeps_nothing_when_it_is_gone():
-    class Given:
-        pass
+def test_what_an_errand_asks_for_is_not_begun_when_it_is_dropped():
+    begun, end, numbers = threading.Event(), threading.Event(), []
 
-    def fail(given):
-        raise LookupError
+    def piece(number):
+        numbers.append(number)
+        begun.set()
+        end.wait()
 
+    with Threads(2) as threads:
+        with threads.submit(lambda: threads.map(piece, range(100))) as errand:
+            begun.wait()
+            threading.Timer(0.1, end.set).start()
+        assert errand.is_dropped
+        assert numbers == [0]
+        assert threads.map(abs, [-1, 2]) == [1, 2]
+
+
+@pytest.mark.parametrize("n", [2, 100])
+def test_an_interruption_waits_for_what_others_have_begun_and_begins_no_more(n):
+    both, numbers, done = threading.Barrier(2, timeout=30.0), [], []
+
+    def piece(number):
+        numbers.append(number)
+        if number < 2:
+            both.wait()
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.1)  # the main thread works on another piece, or waits for this one
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+            done.append(number)
+        elif number > 1:
+            time.sleep(30.0)
+
+    with Threads(2) as threads:
+        with pytest.raises(KeyboardInterrupt):
+            threads.map(piece, range(n))
+        assert len(done) == 1
+        time.sleep(0.05)
+        assert sorted(numbers) == list(range(min(n, 3)))
+        assert threads.map(abs, [-1, 2]) == [1, 2]
+
+
+class Given:
+    """Something that can be referred to weakly."""
+
+
+def fail(given):
+    raise LookupError
+
+
+def leave_to_others(threads, given):
+    """Map, and wait until the error of a thread is known."""
+    with pytest.raises(LookupError):
+        threads.map(fail, [given])
+
+
+def fail_unheard(threads, given):
+    """Submit, and ask for nothing."""
+    with threads.submit(fail, given):
+        time.sleep(0.05)
+
+
+def fail_heard(threads, given):
+    """Submit, and ask for the result."""
+    with threads.submit(fail, given) as errand, pytest.raises(LookupError):
+        errand.result()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("work", [leave_to_others, fail_unheard, fail_heard])
+def test_an_error_keeps_nothing_when_it_is_gone(work, count):
     given = Given()
     seen = weakref.ref(given)
     gc.collect()
     gc.disable()
     try:
-        with Threads(1) as threads:
-            with pytest.raises(LookupError):
-                threads.map(fail, [given])
+        with Threads(count) as threads:
+            work(threads, given)
             del given
+            deadline = time.monotonic() + 30.0  # a thread may not have ended its part yet
+            while seen() is not None and time.monotonic() < deadline:
+                time.sleep(0.001)
             assert seen() is None
     finally:
         gc.enable()

@@ -2,12 +2,14 @@
 
 import multiprocessing
 import threading
+import time
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+from dbmd._utils.parallel import kept_threads
 from dbmd.algorithm import descend
 from dbmd.config import Config
 from dbmd.data import partition
@@ -165,6 +167,7 @@ def test_what_is_done_beside_the_clusters_ends_with_a_start_that_fails(monkeypat
     def clusters_of(*_):
         begun.set()
         failed.wait(30.0)
+        time.sleep(0.1)
         after.append("clusters")
 
     def noise_excess(*_):
@@ -180,7 +183,10 @@ def test_what_is_done_beside_the_clusters_ends_with_a_start_that_fails(monkeypat
 
 
 def _fitted_in_a_fork(X, answers):
-    answers.put(fitted(X, n_components=3).components_)
+    found = fitted(X, n_components=3).components_
+    meeting = threading.Barrier(2, timeout=60.0)
+    kept_threads().map(lambda _: meeting.wait(), range(2))  # there is another thread
+    answers.put(found)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")  # which is what is tested

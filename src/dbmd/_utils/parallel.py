@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Lock, Thread, get_ident, local
+from time import sleep
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -15,15 +16,21 @@ from dbmd._utils.threads import available_threads
 T = TypeVar("T")
 
 
-class Task(Generic[T]):
-    """Something that a thread does; as a context, it is dropped at the end if it was not begun, or else waited for.
+class Dropped(Exception):
+    """Raised within work that nobody waits for any more."""
+
+
+class Errand(Generic[T]):
+    """Work that was handed to threads, as a context: at its end it is dropped if nobody has begun it, or waited for.
+
+    Its result, or its error, has to be asked for within the context.
 
     Parameters
     ----------
     function : callable
         What to do.
     on_end : callable
-        Called when it was done, or was dropped.
+        Called when it is over: done or dropped.
     """
 
     def __init__(self, function: Callable[[], T], on_end: Callable[[], None]) -> None:
@@ -33,36 +40,38 @@ class Task(Generic[T]):
         self._over.acquire()
         self._value: Any = None
         self._error: BaseException | None = None
+        self.is_dropped = False
 
     def run(self) -> None:
-        """Do it, if nobody has begun to."""
+        """Do it, if nobody has begun it."""
         if not self._begun.acquire(blocking=False):
             return
         assert self._function is not None
+        outer, _current.errand = _current.errand, self
         try:
             self._value = self._function()
         except BaseException as error:
             self._error = error
-        self._end()
+        finally:  # an interruption may come here, too
+            _current.errand = outer
+            try:
+                self._end()
+            finally:
+                self._over.release()
 
     def result(self) -> T:
-        """Return what the function returned, or raise its error. If no thread has begun with it, this one does it."""
+        """Return what the function returned, or raise its error. If nobody has begun it, this thread does it."""
         self.run()
         with self._over:
             pass
-        error, self._error = self._error, None
-        if error is None:
-            found: T = self._value
-            return found
-        try:
-            raise error
-        finally:
-            del error  # its traceback refers to this frame
+        if self._error is not None:
+            raise self._error
+        found: T = self._value
+        return found
 
     def _end(self) -> None:
         self._function = None  # what it worked on may be large
         self._on_end()
-        self._over.release()
 
     def __enter__(self) -> Self:
         return self
@@ -70,10 +79,22 @@ class Task(Generic[T]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.is_dropped = True
         if self._begun.acquire(blocking=False):
             self._end()
-        with self._over:
-            pass
+        else:
+            with self._over:
+                pass
+        self._value = self._error = None  # a traceback refers to this, and to the samples
+
+
+class _Current(local):
+    """The errand that a thread is on."""
+
+    errand: Errand[Any] | None = None
+
+
+_current = _Current()
 
 
 class Threads:
@@ -82,7 +103,7 @@ class Threads:
     An executor of the standard library makes a future with a lock for each piece, and its threads need Python for each
     of them while they should compute.
 
-    Work may ask for more, and wait for it: who waits for what no thread has begun with does it.
+    Work may ask for more, and wait for it: who waits for what nobody has begun does it.
 
     Parameters
     ----------
@@ -105,22 +126,34 @@ class Threads:
         numbers, left = iter(range(len(pieces))), iter(range(len(pieces) - 1, -1, -1))
         found, errors, all_done = dict[int, Any](), list[BaseException](), Lock()
         all_done.acquire()  # to wait for each piece would be to wake up, and to ask for the GIL, as often
+        errand, busy = _current.errand, set[int]()
 
         def help_out() -> None:
+            me = get_ident()
             for number in numbers:
+                busy.add(me)  # before looking for errors
                 try:
+                    if errand is not None and errand.is_dropped:
+                        raise Dropped
                     if not errors:
                         found[number] = function(*pieces[number])
                 except BaseException as error:
                     errors.append(error)
-                if not next(left):
-                    all_done.release()
+                finally:
+                    busy.discard(me)
+                    if not next(left):
+                        all_done.release()
 
         n_helpers = min(self._started(len(pieces) - 1), len(pieces) - 1)
         for _ in range(n_helpers):
             self._tasks.put(help_out)
-        help_out()
-        all_done.acquire()
+        try:
+            help_out()
+            all_done.acquire()
+        except BaseException as error:  # an interruption: no more is begun, and what others have begun is waited for
+            errors.append(error)
+            while busy - {get_ident()}:
+                sleep(1e-3)  # the lock may have been acquired before the interruption, or never be released after it
         if errors:
             try:
                 raise min(errors, key=lambda error: isinstance(error, Exception))  # an interruption before all else
@@ -128,14 +161,16 @@ class Threads:
                 errors.clear()  # a traceback refers to them, and to the pieces
         return [found[number] for number in range(len(pieces))]
 
-    def submit(self, function: Callable[..., T], *arguments: Any) -> Task[T]:
-        """Hand a function over to a thread; where there is none, it is done when its result is asked for."""
-        task = Task(partial(function, *arguments), partial(self._count, -1))
+    def submit(self, function: Callable[..., T], *arguments: Any) -> Errand[T]:
+        """Hand a function over to a thread, or, where no other thread may work, do it."""
+        errand = Errand(partial(function, *arguments), partial(self._count, -1))
         is_started = self._started(1) > 0
         self._count(1)
         if is_started:
-            self._tasks.put(task.run)
-        return task
+            self._tasks.put(errand.run)
+        else:
+            errand.run()
+        return errand
 
     def _count(self, change: int) -> None:
         with self._lock:

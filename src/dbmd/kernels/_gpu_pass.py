@@ -24,6 +24,8 @@ from dbmd.protocols import Passed
 
 __all__ = ["Pass"]
 
+N_COUNTS = 2  # numbers of what is counted, see _Room
+
 
 class Pass:
     """A pass over samples of one source: see :class:`dbmd.protocols.Pass`."""
@@ -90,7 +92,7 @@ class _Room(NamedTuple):
         What is to come home: sums, counts, and the sums of the covariances.
     sums : array
         Sums over the samples.
-    counted : array of shape (2,), uint64
+    counted : array of shape (N_COUNTS,), uint64
         How many samples had no face, and how many of their entries of b were not finite.
     of_covariance : array
         For :class:`FaceCovariance`: its sums, and what it counts.
@@ -105,10 +107,9 @@ class _Room(NamedTuple):
     def of(cls, m: int, r: int, *, norms: bool) -> _Room:
         """Return it for W of shape (m, r), with sums of the samples and of their squares or not."""
         n_sums = Sums.length(m, r, norms=norms)
-        n_found = n_sums + 2 + FaceCovariance.length(r)
+        n_found = n_sums + N_COUNTS + FaceCovariance.length(r)
         room = cupy().zeros(n_found + (1 << r))
-        sums, counted, _ = cls._parts(room[:n_found], n_sums)
-        return cls(room[:n_found], sums, counted, room[n_sums + 2 :])
+        return cls(room[:n_found], *cls._parts(room, n_sums))
 
     def cut(self, found: NDArray[np.float64]) -> tuple[Any, Any, Any]:
         """Return the sums, the counts, and the sums of the covariances of what came home."""
@@ -116,4 +117,5 @@ class _Room(NamedTuple):
 
     @staticmethod
     def _parts(found: Any, n_sums: int) -> tuple[Any, Any, Any]:
-        return found[:n_sums], found[n_sums : n_sums + 2].view(np.uint64), found[n_sums + 2 :]
+        end = n_sums + N_COUNTS
+        return found[:n_sums], found[n_sums:end].view(np.uint64), found[end:]

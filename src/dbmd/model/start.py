@@ -39,7 +39,6 @@ ATTEMPTS, CHEAP_ATTEMPTS = 3, 10  # of k-means++ and k-means, on samples as they
 PART, PART_EACH, FINALISTS = 3_000, 100, 3
 ROUGH, TOL = 1e-3, 1e-4  # tolerances of k-means on the part and on all, as of scikit-learn: of the mean variance
 MAX_ITER = 300  # of k-means
-Attempt = Callable[[], tuple[Float, float]]  # returns centres, and what k-means minimises
 ROUNDS = 3  # of k-means||; each draws OVERSAMPLING * r candidates
 OVERSAMPLING = 2
 REFINEMENTS = 5  # passes of k-means after k-means||; more gain little
@@ -362,6 +361,9 @@ def _cluster(
     # Far from the origin, distances are small differences of large numbers.
     origin = Xt.mean(axis=0, dtype=np.float64)
     return best(_DenseClustering.of(np.ascontiguousarray(Xt - origin), weights, draw_by, r)) + origin
+
+
+Attempt = Callable[[], tuple[Float, float]]  # returns centres, and what k-means minimises
 
 
 def _best_centres(
