@@ -121,8 +121,8 @@ def test_after_an_error_no_further_pieces_are_begun():
 def test_who_waits_for_what_nobody_has_begun_does_it():
     end, done_by = threading.Event(), []
     with Threads(2) as threads:
-        with threads.submit(end.wait) as first, threads.submit(lambda: done_by.append(threading.get_ident())) as errand:
-            errand.result()
+        with threads.submit(end.wait) as first, threads.submit(lambda: done_by.append(threading.get_ident())) as job:
+            job.result()
             assert done_by == [threading.get_ident()]
             end.set()
             assert first.result()
@@ -148,7 +148,7 @@ def test_work_of_a_context_that_ends_early_is_dropped_or_waited_for():
     assert done == ["first"]
 
 
-def test_what_an_errand_asks_for_is_not_begun_when_it_is_dropped():
+def test_what_a_job_asks_for_is_not_begun_when_it_is_dropped():
     begun, end, numbers = threading.Event(), threading.Event(), []
 
     def piece(number):
@@ -157,10 +157,10 @@ def test_what_an_errand_asks_for_is_not_begun_when_it_is_dropped():
         end.wait()
 
     with Threads(2) as threads:
-        with threads.submit(lambda: threads.map(piece, range(100))) as errand:
+        with threads.submit(lambda: threads.map(piece, range(100))) as job:
             begun.wait()
             threading.Timer(0.1, end.set).start()
-        assert errand.is_dropped
+        assert job.is_dropped
         assert numbers == [0]
         assert threads.map(abs, [-1, 2]) == [1, 2]
 
@@ -212,8 +212,8 @@ def fail_unheard(threads, given):
 
 def fail_heard(threads, given):
     """Submit, and ask for the result."""
-    with threads.submit(fail, given) as errand, pytest.raises(LookupError):
-        errand.result()
+    with threads.submit(fail, given) as job, pytest.raises(LookupError):
+        job.result()
 
 
 @pytest.mark.parametrize("count", [1, 2])

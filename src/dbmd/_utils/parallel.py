@@ -20,7 +20,7 @@ class Dropped(Exception):
     """Raised within work that nobody waits for any more."""
 
 
-class Errand(Generic[T]):
+class Job(Generic[T]):
     """Work that was handed to threads, as a context: at its end it is dropped if nobody has begun it, or waited for.
 
     Its result, or its error, has to be asked for within the context.
@@ -47,13 +47,13 @@ class Errand(Generic[T]):
         if not self._begun.acquire(blocking=False):
             return
         assert self._function is not None
-        outer, _current.errand = _current.errand, self
+        outer, _current.job = _current.job, self
         try:
             self._value = self._function()
         except BaseException as error:
             self._error = error
         finally:  # an interruption may come here, too
-            _current.errand = outer
+            _current.job = outer
             try:
                 self._end()
             finally:
@@ -89,9 +89,9 @@ class Errand(Generic[T]):
 
 
 class _Current(local):
-    """The errand that a thread is on."""
+    """What a thread works on."""
 
-    errand: Errand[Any] | None = None
+    job: Job[Any] | None = None
 
 
 _current = _Current()
@@ -126,14 +126,14 @@ class Threads:
         numbers, left = iter(range(len(pieces))), iter(range(len(pieces) - 1, -1, -1))
         found, errors, all_done = dict[int, Any](), list[BaseException](), Lock()
         all_done.acquire()  # to wait for each piece would be to wake up, and to ask for the GIL, as often
-        errand, busy = _current.errand, set[int]()
+        job, busy = _current.job, set[int]()
 
         def help_out() -> None:
             me = get_ident()
             for number in numbers:
                 busy.add(me)  # before looking for errors
                 try:
-                    if errand is not None and errand.is_dropped:
+                    if job is not None and job.is_dropped:
                         raise Dropped
                     if not errors:
                         found[number] = function(*pieces[number])
@@ -161,16 +161,16 @@ class Threads:
                 errors.clear()  # a traceback refers to them, and to the pieces
         return [found[number] for number in range(len(pieces))]
 
-    def submit(self, function: Callable[..., T], *arguments: Any) -> Errand[T]:
+    def submit(self, function: Callable[..., T], *arguments: Any) -> Job[T]:
         """Hand a function over to a thread, or, where no other thread may work, do it."""
-        errand = Errand(partial(function, *arguments), partial(self._count, -1))
+        job = Job(partial(function, *arguments), partial(self._count, -1))
         is_started = self._started(1) > 0
         self._count(1)
         if is_started:
-            self._tasks.put(errand.run)
+            self._tasks.put(job.run)
         else:
-            errand.run()
-        return errand
+            job.run()
+        return job
 
     def _count(self, change: int) -> None:
         with self._lock:
