@@ -200,8 +200,8 @@ def _search(Q: Any, Bt: Any, Ht: Any, faces: Any) -> None:
             total = (r - f) * LEAST
             for d in range(f):
                 total += max(y[members[d]], LEAST)
-            # NaN, or numbers so large that their rounding shows, do not sum to one. Nor do all of them come out
-            # negative without rounding.
+            # NaN, and numbers so large that their rounding shows, do not sum to one; or all of them are negative, which
+            # numbers that sum to one cannot be.
             if wrong == 0 and abs(total - 1.0) <= 1e-10:
                 for k in range(r):
                     Ht[i, k] = LEAST / total

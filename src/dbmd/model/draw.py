@@ -328,7 +328,9 @@ def draw_fraction(node: Node, *, seed: int, chances: Chances | EvenChances) -> t
     drawn = DrawnSamples()
     for each in _in_few(_drawn(node, seed, chances)):
         # Only samples of one piece may stay elsewhere: others would take memory there until they are put in order here.
-        drawn = (drawn.here() if len(drawn.pieces) == 1 else drawn) + each.here() if drawn.pieces else each
+        if len(drawn.pieces) == 1:
+            drawn = drawn.here()
+        drawn += each.here() if drawn.pieces else each
     return node, drawn
 
 
